@@ -1,2 +1,5 @@
 //! Being built.
-fn main() {}
+mod demo;
+fn main() -> std::process::ExitCode {
+    demo::serve(demo::Kind::Notes)
+}
