@@ -1,1 +1,3 @@
-//! Being built.
+//! Scripted peers, a virtual clock, transcripts and a fault-injecting fake server. For tests; never published.
+
+pub mod pair;

@@ -1,0 +1,351 @@
+//! What the server sends.
+//!
+//! Rules: JR-07 to JR-14, JR-20 to JR-23 (batches), JR-40 to JR-43 (`resultType`), PING-01, PROG-03, CAN-04, CAN-05.
+
+use std::borrow::Cow;
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use mcp_jsonrpc::frame::NdjsonFrame;
+use mcp_jsonrpc::{
+    ErrorCode, ErrorObject, FaultKind, Incoming, Message, MessageFault, Messages, Notification,
+    RawJson, Request, RequestId, Response, Settled, encode,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::client::{Call, ClientConnection, Pending};
+use super::event::{Diagnostic, Event, ServerNotification};
+use super::outbound::{Outbound, OutboundKind};
+use crate::error::{CallFailure, PeerFault, Violation};
+use crate::lifecycle::{Input, Lifecycle, Unanswered};
+use crate::members::Members;
+use crate::model::progress::Progress;
+use crate::quirk::Quirk;
+use crate::version::Era;
+
+/// How a request was answered.
+enum Reply {
+    Error(ErrorObject),
+    Fault(PeerFault),
+    Result(RawJson),
+}
+
+impl<T: Clone> ClientConnection<T> {
+    /// A frame arrived on the channel.
+    pub fn handle_frame(&mut self, frame: NdjsonFrame, now: Instant) {
+        match frame {
+            NdjsonFrame::Line(line) | NdjsonFrame::Unterminated(line) => {
+                self.handle_message(line, now)
+            }
+            NdjsonFrame::TooLong(long) => {
+                if let (Some(id), false) = (&long.id, long.is_call) {
+                    let fault = PeerFault::TooLong {
+                        bytes: long.bytes,
+                        limit_bytes: long.limit_bytes,
+                    };
+                    self.answered(id.clone(), Reply::Fault(fault), now);
+                } else {
+                    let fault = MessageFault::new(FaultKind::TooLong, &long.head, None);
+                    self.note(Diagnostic::Noise(fault));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A message arrived without framing: the body of an HTTP answer, the data of an event.
+    pub fn handle_message(&mut self, message: Bytes, now: Instant) {
+        for incoming in Messages::new(message) {
+            if matches!(self.lifecycle, Lifecycle::Closed | Lifecycle::Failed(_)) {
+                return;
+            }
+            match incoming {
+                Incoming::Message(message, oddities) => {
+                    for oddity in oddities.iter() {
+                        self.note(Diagnostic::Quirk(Quirk::Message(oddity)));
+                    }
+                    if let Some(answer) = self.handle_one(message, now) {
+                        self.queue
+                            .push(Outbound::new(answer, OutboundKind::Response));
+                    }
+                }
+                Incoming::Batch(members) => self.handle_batch(members, now),
+                Incoming::Fault(fault) => self.handle_fault(fault, now),
+                _ => {}
+            }
+        }
+    }
+
+    fn handle_fault(&mut self, fault: MessageFault, now: Instant) {
+        match fault.answers.clone() {
+            Some(id) => self.answered(id, Reply::Fault(PeerFault::Message(fault)), now),
+            None => self.note(Diagnostic::Noise(fault)),
+        }
+    }
+
+    fn handle_batch(&mut self, members: Vec<Result<Message, MessageFault>>, now: Instant) {
+        if let Some(agreement) = self.agreement.clone()
+            && agreement.version.accepts_batches()
+        {
+            let mut answers = Vec::new();
+            for member in members {
+                match member {
+                    Ok(message) => answers.extend(self.handle_one(message, now)),
+                    Err(fault) => self.handle_fault(fault, now),
+                }
+            }
+            if !answers.is_empty() {
+                // JR-22: one array of responses.
+                let mut line = BytesMut::new();
+                encode::response_batch(&mut line, answers.iter().map(AsRef::as_ref));
+                self.queue
+                    .push(Outbound::new(line.freeze(), OutboundKind::Response));
+            }
+            return;
+        }
+        // Malformed in this version (JR-23); but nobody may wait for ever for an answer that was inside.
+        let version = match (&self.agreement, &self.lifecycle) {
+            (Some(agreement), _) => agreement.version.clone(),
+            (None, _) => crate::version::ProtocolVersion::NEWEST_LEGACY,
+        };
+        self.note(Diagnostic::Violation(Violation::Batch {
+            version: version.clone(),
+        }));
+        for member in members {
+            if let Ok(Message::Response(Response { id: Some(id), .. })) = member {
+                let fault = PeerFault::BatchNotAllowed {
+                    version: version.clone(),
+                };
+                self.answered(id, Reply::Fault(fault), now);
+            }
+        }
+    }
+
+    /// Handles a message; returns the answer's line if it was a request that wants one.
+    fn handle_one(&mut self, message: Message, now: Instant) -> Option<Bytes> {
+        match message {
+            Message::Request(request) => self.answer(request),
+            Message::Notification(notification) => {
+                self.handle_notification(notification, now);
+                None
+            }
+            Message::Response(Response { id, outcome, .. }) => {
+                match (id, outcome) {
+                    (Some(id), Ok(result)) => self.answered(id, Reply::Result(result), now),
+                    (Some(id), Err(error)) => self.answered(id, Reply::Error(error), now),
+                    (None, Err(error)) => self.note(Diagnostic::PeerError(error)),
+                    (None, Ok(_)) => {}
+                }
+                None
+            }
+        }
+    }
+
+    fn answered(&mut self, id: RequestId, reply: Reply, now: Instant) {
+        // All ids of ours are numbers, so a text can only be one of them spelled out (C060).
+        let (id, as_text) = match id.canonical_number() {
+            Some(number) => (RequestId::Number(number), true),
+            None => (id, false),
+        };
+        match self.in_flight.settle(&id) {
+            Settled::Matched(pending) => {
+                if as_text {
+                    self.note(Diagnostic::Quirk(Quirk::IdAsText));
+                }
+                match pending {
+                    Pending::Probe => self.step(Input::Probe(reply.into_lifecycle_answer()), now),
+                    Pending::Initialize => {
+                        self.step(Input::Initialize(reply.into_lifecycle_answer()), now)
+                    }
+                    Pending::Call(call) => self.settle_call(id, call, reply),
+                }
+            }
+            Settled::Late
+                if self.probe_id.as_ref() == Some(&id)
+                    && matches!(self.lifecycle, Lifecycle::Initializing(_)) =>
+            {
+                self.step(Input::Probe(reply.into_lifecycle_answer()), now);
+            }
+            Settled::Late => self.note(Diagnostic::LateAnswer(id)),
+            Settled::Duplicate => self.note(Diagnostic::DuplicateAnswer(id)),
+            Settled::Unknown => self.note(Diagnostic::UnknownAnswer(id)),
+        }
+    }
+
+    fn settle_call(&mut self, id: RequestId, call: Call<T>, reply: Reply) {
+        let modern = self
+            .agreement
+            .as_ref()
+            .is_some_and(|agreement| agreement.era == Era::Modern);
+        let outcome = match reply {
+            Reply::Error(error) => Err(CallFailure::Rpc(error)),
+            Reply::Fault(fault) => Err(CallFailure::Peer(fault)),
+            // In the legacy era `resultType` is a member like any other (JR-43).
+            Reply::Result(result) if modern => check_result_type(&result)
+                .map(|()| result)
+                .map_err(CallFailure::Peer),
+            Reply::Result(result) => Ok(result),
+        };
+        self.events.push_back(Event::Settled {
+            id,
+            token: call.token,
+            outcome,
+        });
+    }
+
+    /// Answers a request of the server, or records why not.
+    fn answer(&mut self, request: Request) -> Option<Bytes> {
+        let Request { id, method, .. } = request;
+        let modern = self
+            .agreement
+            .as_ref()
+            .is_some_and(|agreement| agreement.era == Era::Modern);
+        if modern {
+            self.note(Diagnostic::Violation(Violation::RequestInModernEra {
+                method,
+                id,
+            }));
+            return None;
+        }
+        let waiting = self.queue.answers();
+        if waiting >= self.config.limits.max_queued_answers {
+            self.note(Diagnostic::Violation(Violation::UnreadAnswers {
+                method,
+                id,
+                waiting,
+            }));
+            return None;
+        }
+        let mut line = BytesMut::new();
+        if method == "ping" {
+            // In every state, also before the handshake is done (PING-01).
+            encode::result(&mut line, &id, "{}");
+        } else {
+            // Nothing else was declared (JR-11).
+            let error = ErrorObject::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                "this client does not offer that method",
+            );
+            encode::error(&mut line, &id, &error);
+        }
+        Some(line.freeze())
+    }
+
+    fn handle_notification(&mut self, notification: Notification, now: Instant) {
+        let Notification { method, params, .. } = notification;
+        // Parameters by position don't occur in this protocol.
+        let params = params.filter(RawJson::is_object);
+        let event = match method.as_str() {
+            "notifications/progress" => {
+                self.handle_progress(params.as_ref(), now);
+                return;
+            }
+            // Legacy: every request of the server is answered at once, so there is nothing to stop (CAN-04). Modern:
+            // valid only for a subscription, of which there is none (CAN-05).
+            "notifications/cancelled" => return,
+            "notifications/tools/list_changed" => ServerNotification::ToolsListChanged,
+            "notifications/prompts/list_changed" => ServerNotification::PromptsListChanged,
+            "notifications/resources/list_changed" => ServerNotification::ResourcesListChanged,
+            "notifications/message" => match params.as_ref().and_then(|params| params.parse().ok())
+            {
+                Some(message) => ServerNotification::Log(message),
+                None => ServerNotification::Other { method, params },
+            },
+            _ => ServerNotification::Other { method, params },
+        };
+        self.events.push_back(Event::Notification(event));
+    }
+
+    fn handle_progress(&mut self, params: Option<&RawJson>, now: Instant) {
+        let members = params.and_then(|params| Members::read(params.as_str()));
+        let token = members
+            .as_ref()
+            .and_then(|members| RequestId::from_json(members.get("progressToken")?.get()));
+        let progress = params.and_then(|params| params.parse::<Progress>().ok());
+        let (Some(token), Some(progress)) = (token, progress) else {
+            self.note(Diagnostic::UnknownProgress);
+            return;
+        };
+        let id = token.canonical_number().map_or(token, RequestId::Number);
+        let Some(Pending::Call(call)) = self.in_flight.get_mut(&id) else {
+            self.note(Diagnostic::UnknownProgress);
+            return;
+        };
+        if !call.reports {
+            self.note(Diagnostic::UnknownProgress);
+            return;
+        }
+        let grows = call
+            .progress
+            .is_none_or(|before| progress.progress > before);
+        if grows {
+            call.progress = Some(progress.progress);
+            let token = call.token.clone();
+            self.events.push_back(Event::Progress {
+                id: id.clone(),
+                token,
+                progress,
+            });
+        } else {
+            self.note(Diagnostic::Quirk(Quirk::ProgressNotGrowing));
+        }
+        // Even a report that says nothing new is a sign of life.
+        self.in_flight.progress(&id, now);
+    }
+
+    fn note(&mut self, diagnostic: Diagnostic) {
+        self.events.push_back(Event::Diagnostic(diagnostic));
+    }
+}
+
+impl Reply {
+    fn into_lifecycle_answer(self) -> Result<RawJson, Unanswered> {
+        match self {
+            Self::Result(result) => Ok(result),
+            Self::Error(error) => Err(Unanswered::Error(error)),
+            Self::Fault(PeerFault::Message(fault)) => Err(Unanswered::Fault(fault)),
+            Self::Fault(PeerFault::TooLong { .. }) => Err(Unanswered::Fault(MessageFault::new(
+                FaultKind::TooLong,
+                b"",
+                None,
+            ))),
+            Self::Fault(_) => Err(Unanswered::Fault(MessageFault::new(
+                FaultKind::NotAMessage,
+                b"",
+                None,
+            ))),
+        }
+    }
+}
+
+/// Reads `resultType` of a modern result: absent means complete (JR-41).
+fn check_result_type(result: &RawJson) -> Result<(), PeerFault> {
+    #[derive(Deserialize)]
+    struct Peek<'a> {
+        #[serde(rename = "resultType", default, borrow)]
+        result_type: Option<&'a RawValue>,
+    }
+    // Most servers write it first; then the rest need not be searched.
+    if result
+        .as_bytes()
+        .starts_with(br#"{"resultType":"complete""#)
+    {
+        return Ok(());
+    }
+    let Ok(Peek {
+        result_type: Some(raw),
+    }) = result.parse_borrowed::<Peek<'_>>()
+    else {
+        return Ok(());
+    };
+    match serde_json::from_str::<Cow<'_, str>>(raw.get()).as_deref() {
+        Ok("complete") => Ok(()),
+        Ok("input_required") => Err(PeerFault::InputNotDeclared),
+        _ => {
+            let result_type =
+                mcp_jsonrpc::clean_excerpt(raw.get().as_bytes(), mcp_jsonrpc::MAX_EVIDENCE_BYTES);
+            Err(PeerFault::UnknownResultType { result_type })
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Messages on their way out.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use mcp_jsonrpc::RequestId;
+
+/// A message to be sent.
+#[derive(Clone, Debug)]
+pub struct Outbound {
+    line: Bytes,
+    kind: OutboundKind,
+}
+
+/// What kind of message an [`Outbound`] is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "JSON-RPC knows these three kinds of message and no other"
+)]
+pub enum OutboundKind {
+    /// A notification.
+    Notification,
+    /// A request with this id.
+    Request(RequestId),
+    /// An answer to a request of the server, or several in an array.
+    Response,
+}
+
+impl Outbound {
+    pub(crate) fn new(line: Bytes, kind: OutboundKind) -> Self {
+        Self { line, kind }
+    }
+
+    /// The message as one line with its `\n`, for byte streams.
+    pub fn line(&self) -> &Bytes {
+        &self.line
+    }
+
+    /// The message alone, for one body each.
+    pub fn body(&self) -> Bytes {
+        self.line.slice(..self.line.len().saturating_sub(1))
+    }
+
+    /// What kind of message.
+    pub fn kind(&self) -> &OutboundKind {
+        &self.kind
+    }
+
+    /// The id, if it is a request.
+    pub fn request_id(&self) -> Option<&RequestId> {
+        match &self.kind {
+            OutboundKind::Request(id) => Some(id),
+            OutboundKind::Notification | OutboundKind::Response => None,
+        }
+    }
+}
+
+/// Messages not yet handed to the driver.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    messages: VecDeque<Outbound>,
+    bytes: usize,
+    answers: usize,
+}
+
+impl Queue {
+    pub(crate) fn push(&mut self, message: Outbound) {
+        self.bytes += message.line.len();
+        self.answers += usize::from(message.kind == OutboundKind::Response);
+        self.messages.push_back(message);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Outbound> {
+        let message = self.messages.pop_front()?;
+        self.count_out(&message);
+        Some(message)
+    }
+
+    /// Takes a request back that was not handed over yet.
+    pub(crate) fn take_back(&mut self, id: &RequestId) -> bool {
+        let Some(index) = self
+            .messages
+            .iter()
+            .rposition(|message| message.request_id() == Some(id))
+        else {
+            return false;
+        };
+        if let Some(message) = self.messages.remove(index) {
+            self.count_out(&message);
+        }
+        true
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn answers(&self) -> usize {
+        self.answers
+    }
+
+    fn count_out(&mut self, message: &Outbound) {
+        self.bytes -= message.line.len();
+        self.answers -= usize::from(message.kind == OutboundKind::Response);
+    }
+}

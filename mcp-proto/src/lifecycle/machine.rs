@@ -1,0 +1,400 @@
+//! The machine of the table in the module above.
+
+use mcp_jsonrpc::{ErrorObject, MessageFault, RawJson, TimedOut};
+
+use super::agreement::{Agreement, EraPolicy, ProbeOutcome};
+use super::handshake_error::{HandshakeError, HandshakeFailure};
+use crate::code;
+use crate::error::ChannelEnd;
+use crate::model::lifecycle::{DiscoverResult, InitializeResult, versions_in_error};
+use crate::version::{Era, ProtocolVersion};
+
+/// What the machine needs to know about the client.
+#[derive(Clone, Debug)]
+pub(crate) struct LifecycleOptions {
+    pub(crate) policy: EraPolicy,
+    pub(crate) hint: Option<Era>,
+    pub(crate) tolerate_older_version: bool,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub(crate) enum Input {
+    Start,
+    /// The probe was answered, in time or late.
+    Probe(Answer),
+    ProbeSilent(TimedOut),
+    Initialize(Answer),
+    InitializeSilent(TimedOut),
+    ChannelEnded(ChannelEnd),
+    ChannelOpened,
+    ReopenFailed(String),
+    Close,
+}
+
+/// How a lifecycle request was answered.
+pub(crate) type Answer = Result<RawJson, Unanswered>;
+
+/// An answer that is no result.
+#[derive(Debug)]
+pub(crate) enum Unanswered {
+    Error(ErrorObject),
+    Fault(MessageFault),
+}
+
+/// What to do about it.
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// Nothing.
+    None,
+    /// Send `server/discover` at this version.
+    Probe(ProtocolVersion),
+    /// Send `initialize` with this version.
+    Initialize(ProtocolVersion),
+    /// Open the channel again.
+    Reopen,
+    /// Ready; in the legacy era send `notifications/initialized` first.
+    Ready,
+    /// It failed; [`Lifecycle::failure`] says why.
+    Failed,
+    /// It is over.
+    Closed,
+}
+
+/// The state of a connection's life.
+#[derive(Debug)]
+pub(crate) enum Lifecycle {
+    Idle,
+    /// `refusal`: the server's error to `initialize`, when the probe follows one; then there is nothing left to fall
+    /// back to.
+    Probing {
+        tried: Vec<ProtocolVersion>,
+        refusal: Option<ErrorObject>,
+    },
+    Reopening {
+        probe: ProbeOutcome,
+    },
+    Initializing(Initializing),
+    Ready(Box<Agreement>),
+    Failed(Box<HandshakeError>),
+    Closed,
+}
+
+/// A handshake under way.
+#[derive(Debug)]
+pub(crate) struct Initializing {
+    tried: Vec<ProtocolVersion>,
+    /// What came of the probe before it.
+    probe: Option<ProbeOutcome>,
+    /// A discovery that came too late for the probe.
+    held: Option<DiscoverResult>,
+}
+
+impl Lifecycle {
+    pub(crate) fn agreement(&self) -> Option<&Agreement> {
+        match self {
+            Self::Ready(agreement) => Some(agreement),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn failure(&self) -> Option<&HandshakeError> {
+        match self {
+            Self::Failed(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Takes one input. The caller carries out the action.
+    pub(crate) fn step(self, input: Input, options: &LifecycleOptions) -> (Self, Action) {
+        match (self, input) {
+            (state @ (Self::Failed(_) | Self::Closed), _) => (state, Action::None),
+            (_, Input::Close) => (Self::Closed, Action::Closed),
+            (Self::Idle, Input::Start) => start(options),
+            (Self::Probing { tried, refusal }, input) => probing(tried, refusal, input, options),
+            (Self::Reopening { probe }, Input::ChannelOpened) => {
+                initialize(ProtocolVersion::NEWEST_LEGACY, Vec::new(), Some(probe))
+            }
+            (Self::Reopening { probe }, Input::ReopenFailed(reason)) => {
+                fail(HandshakeFailure::ReopenFailed { reason }, Some(probe))
+            }
+            (Self::Initializing(state), input) => initializing(state, input, options),
+            (Self::Ready(_) | Self::Idle, Input::ChannelEnded(_)) => (Self::Closed, Action::Closed),
+            (state, _) => (state, Action::None),
+        }
+    }
+}
+
+fn start(options: &LifecycleOptions) -> (Lifecycle, Action) {
+    match (options.policy, options.hint) {
+        (EraPolicy::Legacy, _) | (EraPolicy::Auto, Some(Era::Legacy)) => {
+            initialize(ProtocolVersion::NEWEST_LEGACY, Vec::new(), None)
+        }
+        (EraPolicy::Auto | EraPolicy::Modern, _) => {
+            probe(ProtocolVersion::NEWEST_MODERN, Vec::new(), None)
+        }
+    }
+}
+
+fn probe(
+    version: ProtocolVersion,
+    mut tried: Vec<ProtocolVersion>,
+    refusal: Option<ErrorObject>,
+) -> (Lifecycle, Action) {
+    tried.push(version.clone());
+    (
+        Lifecycle::Probing { tried, refusal },
+        Action::Probe(version),
+    )
+}
+
+fn initialize(
+    version: ProtocolVersion,
+    mut tried: Vec<ProtocolVersion>,
+    probe: Option<ProbeOutcome>,
+) -> (Lifecycle, Action) {
+    tried.push(version.clone());
+    (
+        Lifecycle::Initializing(Initializing {
+            tried,
+            probe,
+            held: None,
+        }),
+        Action::Initialize(version),
+    )
+}
+
+fn fail(failure: HandshakeFailure, probe: Option<ProbeOutcome>) -> (Lifecycle, Action) {
+    (
+        Lifecycle::Failed(Box::new(HandshakeError { failure, probe })),
+        Action::Failed,
+    )
+}
+
+/// The newest version of an era that both sides speak and that was not tried yet.
+fn common(
+    era: Era,
+    theirs: &[ProtocolVersion],
+    tried: &[ProtocolVersion],
+) -> Option<ProtocolVersion> {
+    ProtocolVersion::known_of(era)
+        .find(|version| theirs.contains(version) && !tried.contains(version))
+}
+
+/// The versions that a policy lets this client speak, newest first.
+fn ours(policy: EraPolicy) -> Vec<ProtocolVersion> {
+    let allowed = |version: &ProtocolVersion| match policy {
+        EraPolicy::Auto => true,
+        EraPolicy::Legacy => version.era() == Era::Legacy,
+        EraPolicy::Modern => version.era() == Era::Modern,
+    };
+    ProtocolVersion::KNOWN
+        .into_iter()
+        .rev()
+        .filter(allowed)
+        .collect()
+}
+
+fn probing(
+    tried: Vec<ProtocolVersion>,
+    refusal: Option<ErrorObject>,
+    input: Input,
+    options: &LifecycleOptions,
+) -> (Lifecycle, Action) {
+    let outcome = match input {
+        Input::Probe(Ok(result)) => match DiscoverResult::read(result.as_str()) {
+            Ok(discovery) => return discovered(discovery, options),
+            Err(reason) => ProbeOutcome::NoDiscovery { reason },
+        },
+        Input::Probe(Err(Unanswered::Error(error)))
+            if error.code == code::UNSUPPORTED_PROTOCOL_VERSION =>
+        {
+            let theirs = versions_in_error(&error).unwrap_or_default();
+            if let Some(version) = common(Era::Modern, &theirs, &tried) {
+                return probe(version, tried, refusal);
+            }
+            return only_legacy_in_common(theirs, ProbeOutcome::Error(error), options);
+        }
+        Input::Probe(Err(Unanswered::Error(error))) if code::is_modern_evidence(error.code) => {
+            return fail(
+                HandshakeFailure::Refused {
+                    method: "server/discover",
+                    error,
+                },
+                None,
+            );
+        }
+        Input::Probe(Err(Unanswered::Error(error))) => ProbeOutcome::Error(error),
+        Input::Probe(Err(Unanswered::Fault(fault))) => ProbeOutcome::Fault(fault),
+        Input::ProbeSilent(timed_out) => ProbeOutcome::Silence {
+            waited: timed_out.limit,
+        },
+        Input::ChannelEnded(end) if options.policy == EraPolicy::Auto && refusal.is_none() => {
+            return (
+                Lifecycle::Reopening {
+                    probe: ProbeOutcome::Ended(end),
+                },
+                Action::Reopen,
+            );
+        }
+        Input::ChannelEnded(end) => {
+            return fail(
+                HandshakeFailure::ChannelEnded {
+                    awaited: "server/discover",
+                    end,
+                },
+                None,
+            );
+        }
+        _ => return (Lifecycle::Probing { tried, refusal }, Action::None),
+    };
+    match (refusal, options.policy) {
+        (Some(error), _) => fail(
+            HandshakeFailure::Refused {
+                method: "initialize",
+                error,
+            },
+            Some(outcome),
+        ),
+        (None, EraPolicy::Modern) => fail(HandshakeFailure::NotModern, Some(outcome)),
+        (None, _) => initialize(ProtocolVersion::NEWEST_LEGACY, Vec::new(), Some(outcome)),
+    }
+}
+
+fn discovered(discovery: DiscoverResult, options: &LifecycleOptions) -> (Lifecycle, Action) {
+    let Some(version) = common(Era::Modern, &discovery.supported_versions, &[]) else {
+        let theirs = discovery.supported_versions;
+        return only_legacy_in_common(theirs.clone(), ProbeOutcome::OtherVersions(theirs), options);
+    };
+    ready(Agreement {
+        era: Era::Modern,
+        version,
+        capabilities: discovery.capabilities,
+        server_info: discovery.server_info,
+        instructions: discovery.instructions,
+        probe: None,
+    })
+}
+
+fn ready(agreement: Agreement) -> (Lifecycle, Action) {
+    (Lifecycle::Ready(Box::new(agreement)), Action::Ready)
+}
+
+/// VER-57: the server named its versions and no modern one is ours.
+fn only_legacy_in_common(
+    theirs: Vec<ProtocolVersion>,
+    outcome: ProbeOutcome,
+    options: &LifecycleOptions,
+) -> (Lifecycle, Action) {
+    match common(Era::Legacy, &theirs, &[]) {
+        Some(version) if options.policy == EraPolicy::Auto => {
+            initialize(version, Vec::new(), Some(outcome))
+        }
+        _ => fail(
+            HandshakeFailure::NoCommonVersion {
+                ours: ours(options.policy),
+                theirs,
+            },
+            Some(outcome),
+        ),
+    }
+}
+
+fn initializing(
+    state: Initializing,
+    input: Input,
+    options: &LifecycleOptions,
+) -> (Lifecycle, Action) {
+    let failure = match input {
+        Input::Initialize(Ok(result)) => match InitializeResult::read(result.as_str()) {
+            Ok(result) => return initialized(result, state.probe, options),
+            Err(reason) => HandshakeFailure::InvalidResult { reason },
+        },
+        Input::Initialize(Err(Unanswered::Error(error))) => return refused(state, error, options),
+        Input::Initialize(Err(Unanswered::Fault(fault))) => HandshakeFailure::Fault(fault),
+        Input::InitializeSilent(timed_out) => HandshakeFailure::TimedOut {
+            method: "initialize",
+            timed_out,
+        },
+        Input::ChannelEnded(end) => HandshakeFailure::ChannelEnded {
+            awaited: "initialize",
+            end,
+        },
+        Input::Probe(answer) => {
+            let late = answer
+                .ok()
+                .and_then(|result| DiscoverResult::read(result.as_str()).ok());
+            let held = late.or(state.held);
+            return (
+                Lifecycle::Initializing(Initializing { held, ..state }),
+                Action::None,
+            );
+        }
+        _ => return (Lifecycle::Initializing(state), Action::None),
+    };
+    fail(failure, state.probe)
+}
+
+/// The server answered `initialize` with an error.
+fn refused(
+    state: Initializing,
+    error: ErrorObject,
+    options: &LifecycleOptions,
+) -> (Lifecycle, Action) {
+    let Initializing {
+        tried,
+        probe: probe_outcome,
+        held,
+    } = state;
+    let auto = options.policy == EraPolicy::Auto;
+    let theirs = versions_in_error(&error).unwrap_or_default();
+    if let Some(held) =
+        held.filter(|held| auto && common(Era::Modern, &held.supported_versions, &[]).is_some())
+    {
+        return discovered(held, options);
+    }
+    // VER-18: once; a second refusal ends it.
+    if let (1, Some(version)) = (tried.len(), common(Era::Legacy, &theirs, &tried)) {
+        return initialize(version, tried, probe_outcome);
+    }
+    // VER-58: unless a probe was answered already in a way that speaks against the modern era.
+    let unanswered = matches!(
+        probe_outcome,
+        None | Some(ProbeOutcome::Silence { .. } | ProbeOutcome::Ended(_))
+    );
+    if let (true, true, Some(version)) = (auto, unanswered, common(Era::Modern, &theirs, &[])) {
+        return probe(version, Vec::new(), Some(error));
+    }
+    fail(
+        HandshakeFailure::Refused {
+            method: "initialize",
+            error,
+        },
+        probe_outcome,
+    )
+}
+
+fn initialized(
+    result: InitializeResult,
+    probe: Option<ProbeOutcome>,
+    options: &LifecycleOptions,
+) -> (Lifecycle, Action) {
+    let version = result.protocol_version;
+    let known = version.is_known() && version.era() == Era::Legacy;
+    let tolerated = options.tolerate_older_version && version < ProtocolVersion::NEWEST_LEGACY;
+    if !known && !tolerated {
+        let failure = HandshakeFailure::NoCommonVersion {
+            ours: ours(EraPolicy::Legacy),
+            theirs: vec![version],
+        };
+        return fail(failure, probe);
+    }
+    ready(Agreement {
+        era: Era::Legacy,
+        version,
+        capabilities: result.capabilities,
+        server_info: result.server_info,
+        instructions: result.instructions,
+        probe,
+    })
+}

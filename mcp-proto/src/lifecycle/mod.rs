@@ -1,0 +1,34 @@
+//! How a connection comes about, in both eras: a pure machine over a few inputs.
+//!
+//! | State | Input | Action | Next |
+//! |---|---|---|---|
+//! | Idle | start, Auto or Modern | probe: `server/discover` at the newest modern version | Probing |
+//! | Idle | start, Legacy (or Auto with that hint) | `initialize` | Initializing |
+//! | Probing | discovery, a modern version in common | – | Ready, modern |
+//! | Probing | discovery, no modern version in common | Auto and a legacy one in common: `initialize` (VER-57) | Initializing, or Failed with both lists |
+//! | Probing | `-32022` whose `supported` meets ours | probe again, once per version (VER-40) | Probing |
+//! | Probing | `-32022` with nothing modern in common | Auto and a legacy one in common: `initialize` | Initializing, or Failed with both lists |
+//! | Probing | `-32020`, `-32021` | – | Failed; never falls back (VER-52) |
+//! | Probing | any other error, any other result, timer | Auto: `initialize`, the probe's id stays reserved (VER-51, VER-56) | Initializing, or Failed |
+//! | Probing | channel end | Auto: reopen (C048) | Reopening, or Failed |
+//! | Reopening | channel open | `initialize` | Initializing |
+//! | Reopening | opening failed | – | Failed, both causes kept |
+//! | Initializing | result, a version we know | `notifications/initialized` | Ready, legacy |
+//! | Initializing | result, a version we don't know | – | Failed with both lists (VER-13) |
+//! | Initializing | late answer to the probe | hold it | Initializing |
+//! | Initializing | error, and a discovery is held | Auto: use it | Ready, modern |
+//! | Initializing | error that names a modern version of ours, and none was probed for yet | Auto: probe (VER-58) | Probing |
+//! | Initializing | error that names another legacy version of ours | `initialize` at that version, once (VER-18) | Initializing |
+//! | Initializing | other error, timer, channel end | – | Failed, both causes kept |
+//! | Ready | channel end | – | Closed |
+//! | any | close | – | Closed |
+//!
+//! A failure is sticky: every later input leaves it in place.
+
+mod agreement;
+mod handshake_error;
+mod machine;
+
+pub use agreement::{Agreement, EraPolicy, ProbeOutcome};
+pub use handshake_error::{HandshakeError, HandshakeFailure};
+pub(crate) use machine::{Action, Input, Lifecycle, LifecycleOptions, Unanswered};

@@ -1,0 +1,129 @@
+//! The methods a client may call, each with the types of its parameters and result.
+//!
+//! The method of every request is known, hence the type of its result: nothing is guessed from what a result looks like.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::model::page::ListParams;
+use crate::model::tool::{CallToolParams, CallToolResult, ListToolsResult};
+use crate::version::Era;
+
+/// A method: its name, what it needs, and how its result is read.
+///
+/// Implement it for a method of an extension and it can be called like the others.
+///
+/// ```
+/// use mcp_proto::method::Method;
+///
+/// struct Weather;
+///
+/// #[derive(serde::Serialize)]
+/// struct Place<'a> {
+///     city: &'a str,
+/// }
+///
+/// impl Method for Weather {
+///     const NAME: &'static str = "com.example/weather";
+///     type Params<'a> = Place<'a>;
+///     type Result = f64;
+///
+///     fn read(result: &str) -> Result<f64, String> {
+///         serde_json::from_str(result).map_err(|error| error.to_string())
+///     }
+/// }
+/// ```
+pub trait Method {
+    /// The name on the wire.
+    const NAME: &'static str;
+    /// The server capability without which the method must not be called.
+    const CAPABILITY: Option<&'static str> = None;
+    /// The parameters; they must serialize to a JSON object without `_meta`, which is added by the connection.
+    type Params<'a>: Serialize;
+    /// The result.
+    type Result;
+
+    /// Reads a result from its JSON text.
+    ///
+    /// # Errors
+    /// A fragment that says what is wrong with it.
+    fn read(result: &str) -> Result<Self::Result, String>;
+}
+
+/// `ping`: is the server there? Legacy era only (PING-02, PING-04).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Ping;
+
+impl Method for Ping {
+    const NAME: &'static str = "ping";
+    type Params<'a> = NoParams;
+    type Result = ();
+
+    fn read(_: &str) -> Result<(), String> {
+        // Whatever it is, it is an answer.
+        Ok(())
+    }
+}
+
+/// `tools/list`: one page of the server's tools.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ListTools;
+
+impl Method for ListTools {
+    const NAME: &'static str = "tools/list";
+    const CAPABILITY: Option<&'static str> = Some("tools");
+    type Params<'a> = ListParams;
+    type Result = ListToolsResult;
+
+    fn read(result: &str) -> Result<ListToolsResult, String> {
+        ListToolsResult::read(result)
+    }
+}
+
+/// `tools/call`: run a tool.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct CallTool;
+
+impl Method for CallTool {
+    const NAME: &'static str = "tools/call";
+    const CAPABILITY: Option<&'static str> = Some("tools");
+    type Params<'a> = CallToolParams<'a>;
+    type Result = CallToolResult;
+
+    fn read(result: &str) -> Result<CallToolResult, String> {
+        CallToolResult::read(result)
+    }
+}
+
+/// The parameters of a method that takes none: `{}`.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[non_exhaustive]
+pub struct NoParams {}
+
+/// Parameters given as raw JSON, for [`ClientConnection::request_raw`](crate::connection::ClientConnection::request_raw).
+pub(crate) type RawParams<'a> = Option<&'a RawValue>;
+
+/// Methods and notifications that exist in one era only (VER-34).
+pub(crate) fn only_in(method: &str) -> Option<Era> {
+    match method {
+        "initialize"
+        | "ping"
+        | "logging/setLevel"
+        | "resources/subscribe"
+        | "resources/unsubscribe"
+        | "tasks/result"
+        | "tasks/list"
+        | "notifications/initialized"
+        | "notifications/roots/list_changed" => Some(Era::Legacy),
+        "server/discover" | "subscriptions/listen" => Some(Era::Modern),
+        _ => None,
+    }
+}
+
+/// Methods that open a connection: never for the host to call.
+pub(crate) fn belongs_to_lifecycle(method: &str) -> bool {
+    matches!(method, "initialize" | "notifications/initialized")
+}

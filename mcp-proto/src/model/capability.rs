@@ -1,0 +1,159 @@
+//! What client and server say they can do.
+//!
+//! Rules: VER-22 (open sets; presence decides), VER-23 (values are objects), C059 (odd values don't break anything).
+
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::members::Members;
+
+/// What this client declares. Nothing by default: only what the host really handles may stand here (EXT-06).
+///
+/// ```json
+/// {"extensions": {"com.example/thing": {}}}
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClientCapabilities(Map<String, Value>);
+
+impl ClientCapabilities {
+    /// Nothing declared.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Declares an extension with its settings (EXT-01, EXT-02).
+    #[must_use]
+    pub fn with_extension(
+        self,
+        identifier: impl Into<String>,
+        settings: Map<String, Value>,
+    ) -> Self {
+        self.with("extensions", identifier, settings)
+    }
+
+    /// Declares an experimental capability.
+    #[must_use]
+    pub fn with_experimental(self, name: impl Into<String>, settings: Map<String, Value>) -> Self {
+        self.with("experimental", name, settings)
+    }
+
+    fn with(mut self, group: &str, name: impl Into<String>, settings: Map<String, Value>) -> Self {
+        let group = self
+            .0
+            .entry(group)
+            .or_insert_with(|| Value::Object(Map::new()));
+        if let Some(group) = group.as_object_mut() {
+            group.insert(name.into(), Value::Object(settings));
+        }
+        self
+    }
+}
+
+impl Serialize for ClientCapabilities {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+/// What a server declared: names and raw values, unknown ones included.
+#[derive(Clone, Debug, Default)]
+pub struct ServerCapabilities(BTreeMap<String, Box<RawValue>>);
+
+impl ServerCapabilities {
+    /// Reads the `capabilities` member leniently: no object counts as nothing declared, `null` values as absent.
+    pub(crate) fn read(raw: Option<&RawValue>) -> Self {
+        let members = raw.and_then(|raw| Members::read(raw.get()));
+        let entries = members.into_iter().flat_map(|members| members.0);
+        Self(
+            entries
+                .filter(|(_, value)| value.get() != "null")
+                .map(|(name, value)| (name.into_owned(), value.to_owned()))
+                .collect(),
+        )
+    }
+
+    /// Whether the capability was declared, with whatever value.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Whether a documented flag inside a capability is `true`: `flag("tools", "listChanged")`.
+    pub fn flag(&self, name: &str, flag: &str) -> bool {
+        self.value(name)
+            .and_then(|raw| Members::read(raw.get())?.parse(flag))
+            .unwrap_or(false)
+    }
+
+    /// The raw value of a capability.
+    pub fn value(&self, name: &str) -> Option<&RawValue> {
+        self.0.get(name).map(AsRef::as_ref)
+    }
+
+    /// The declared names in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Names whose values are no objects, which the protocol asks for.
+    pub fn oddly_typed(&self) -> impl Iterator<Item = &str> {
+        self.0
+            .iter()
+            .filter(|(_, value)| !value.get().starts_with('{'))
+            .map(|(name, _)| name.as_str())
+    }
+}
+
+impl Serialize for ServerCapabilities {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c059_odd_capabilities_are_read() {
+        let cases: &[(&str, &[&str], &[&str], bool)] = &[
+            (r#"{"tools":{"listChanged":true}}"#, &["tools"], &[], true),
+            (r#"{"tools":{}}"#, &["tools"], &[], false),
+            (r#"{"tools":{"listChanged":"yes"}}"#, &["tools"], &[], false),
+            (
+                r#"{"tools":true,"experimental":null,"x":{"y":1},"logging":[]}"#,
+                &["logging", "tools", "x"],
+                &["logging", "tools"],
+                false,
+            ),
+            ("[]", &[], &[], false),
+            ("null", &[], &[], false),
+            ("7", &[], &[], false),
+        ];
+        for (text, names, odd, flag) in cases {
+            let raw: &RawValue = serde_json::from_str(text).unwrap();
+            let capabilities = ServerCapabilities::read(Some(raw));
+            assert_eq!(capabilities.names().collect::<Vec<_>>(), *names, "{text}");
+            assert_eq!(
+                capabilities.oddly_typed().collect::<Vec<_>>(),
+                *odd,
+                "{text}"
+            );
+            assert_eq!(capabilities.flag("tools", "listChanged"), *flag, "{text}");
+        }
+        assert_eq!(ServerCapabilities::read(None).names().count(), 0);
+    }
+
+    #[test]
+    fn client_capabilities_are_objects_of_objects() {
+        let capabilities = ClientCapabilities::new()
+            .with_extension("a/b", Map::new())
+            .with_experimental("c", Map::new());
+        assert_eq!(
+            serde_json::to_string(&capabilities).unwrap(),
+            r#"{"experimental":{"c":{}},"extensions":{"a/b":{}}}"#
+        );
+    }
+}

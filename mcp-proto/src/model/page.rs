@@ -1,0 +1,285 @@
+//! Pages of lists, and the walk through all of them.
+//!
+//! Rules: PAGE-01 to PAGE-06, C139 (empty cursors), C140 (cursors that repeat).
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::version::Era;
+
+/// An opaque position in a list, as the server gave it.
+#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct Cursor(String);
+
+impl Cursor {
+    /// Wraps a cursor that a server gave.
+    pub fn new(cursor: impl Into<String>) -> Self {
+        Self(cursor.into())
+    }
+
+    /// The text, to be sent back unchanged.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Parameters of every list request.
+///
+/// ```json
+/// {"cursor": "eyJwYWdlIjozfQ=="}
+/// ```
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ListParams {
+    /// Where to go on; the first page without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<Cursor>,
+}
+
+impl ListParams {
+    /// The page at `cursor`.
+    pub fn at(cursor: Option<Cursor>) -> Self {
+        Self { cursor }
+    }
+}
+
+/// Limits of a walk through all pages of a list.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct PageLimits {
+    /// Most pages fetched. Default 100.
+    pub max_pages: usize,
+    /// Most entries kept. Default 16,384.
+    pub max_entries: usize,
+}
+
+impl Default for PageLimits {
+    fn default() -> Self {
+        Self {
+            max_pages: 100,
+            max_entries: 16_384,
+        }
+    }
+}
+
+/// Why a walk ended before the server said so. What was read is kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum PageNote {
+    /// A cursor came that was used before: the server goes in circles (C140).
+    RepeatedCursor,
+    /// [`PageLimits::max_entries`] was reached.
+    TooManyEntries {
+        /// The limit.
+        limit: usize,
+    },
+    /// [`PageLimits::max_pages`] was reached.
+    TooManyPages {
+        /// The limit.
+        limit: usize,
+    },
+}
+
+impl fmt::Display for PageNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RepeatedCursor => {
+                f.write_str("the server repeated a page cursor; the list was cut there")
+            }
+            Self::TooManyEntries { limit } => {
+                write!(f, "the list was cut at {limit} entries (limit max_entries)")
+            }
+            Self::TooManyPages { limit } => {
+                write!(f, "the list was cut after {limit} pages (limit max_pages)")
+            }
+        }
+    }
+}
+
+/// What to do after a page.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a walk goes on or ends")]
+pub enum PageStep {
+    /// Fetch the page at this cursor.
+    Fetch(Cursor),
+    /// That was all, or all that is taken.
+    Done(Option<PageNote>),
+}
+
+/// Decides, page by page, whether to go on. Pure: the caller fetches and keeps the entries.
+#[derive(Debug)]
+pub struct PageWalk {
+    limits: PageLimits,
+    era: Era,
+    seen: BTreeSet<Cursor>,
+    pages: usize,
+    entries: usize,
+    restarted: bool,
+}
+
+impl PageWalk {
+    /// A walk that starts with the first page.
+    pub fn new(limits: PageLimits, era: Era) -> Self {
+        Self {
+            limits,
+            era,
+            seen: BTreeSet::new(),
+            pages: 0,
+            entries: 0,
+            restarted: false,
+        }
+    }
+
+    /// How many entries may still be kept of the page that comes next.
+    pub fn remaining_entries(&self) -> usize {
+        self.limits.max_entries.saturating_sub(self.entries)
+    }
+
+    /// A page arrived with so many entries and this cursor.
+    pub fn page(&mut self, entries: usize, next: Option<Cursor>) -> PageStep {
+        self.pages += 1;
+        self.entries = self.entries.saturating_add(entries);
+        let Some(cursor) = next else {
+            return PageStep::Done(None);
+        };
+        // Legacy servers mean "the end" by an empty cursor; the modern text makes it a cursor like any other (PAGE-02).
+        // Following it once costs one request and loses no page, whichever is meant (C139).
+        let empty = cursor.as_str().is_empty();
+        if !self.seen.insert(cursor.clone()) {
+            let quiet = empty && self.era == Era::Legacy;
+            return PageStep::Done((!quiet).then_some(PageNote::RepeatedCursor));
+        }
+        if empty && self.era == Era::Legacy && entries == 0 {
+            return PageStep::Done(None);
+        }
+        if self.entries >= self.limits.max_entries {
+            return PageStep::Done(Some(PageNote::TooManyEntries {
+                limit: self.limits.max_entries,
+            }));
+        }
+        if self.pages >= self.limits.max_pages {
+            return PageStep::Done(Some(PageNote::TooManyPages {
+                limit: self.limits.max_pages,
+            }));
+        }
+        PageStep::Fetch(cursor)
+    }
+
+    /// The server refused a cursor with `-32602`. `true`: forget all pages and start again, which happens once (PAGE-05).
+    pub fn cursor_refused(&mut self) -> bool {
+        if self.seen.is_empty() || self.restarted {
+            return false;
+        }
+        *self = Self {
+            restarted: true,
+            ..Self::new(self.limits, self.era)
+        };
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walk(limits: PageLimits, era: Era, pages: &[(usize, Option<&str>)]) -> Vec<PageStep> {
+        let mut walk = PageWalk::new(limits, era);
+        pages
+            .iter()
+            .map(|(entries, next)| walk.page(*entries, next.map(Cursor::new)))
+            .collect()
+    }
+
+    fn fetch(cursor: &str) -> PageStep {
+        PageStep::Fetch(Cursor::new(cursor))
+    }
+
+    #[test]
+    fn walks_end_for_one_reason() {
+        let limits = PageLimits::default();
+        let repeated = PageStep::Done(Some(PageNote::RepeatedCursor));
+        let done = PageStep::Done(None);
+        let cases: &[(Era, &[(usize, Option<&str>)], &[PageStep])] = &[
+            (Era::Legacy, &[(3, None)], &[done.clone()]),
+            (
+                Era::Legacy,
+                &[(3, Some("a")), (0, Some("b")), (1, None)],
+                &[fetch("a"), fetch("b"), done.clone()],
+            ), // PAGE-04
+            (
+                Era::Legacy,
+                &[(1, Some("p1")), (1, Some("p1"))],
+                &[fetch("p1"), repeated.clone()],
+            ), // C140
+            (
+                Era::Modern,
+                &[(1, Some("a")), (1, Some("b")), (1, Some("a"))],
+                &[fetch("a"), fetch("b"), repeated.clone()],
+            ),
+            // C139
+            (
+                Era::Legacy,
+                &[(1, Some("")), (1, Some(""))],
+                &[fetch(""), done.clone()],
+            ),
+            (Era::Legacy, &[(0, Some(""))], &[done.clone()]),
+            (
+                Era::Modern,
+                &[(1, Some("")), (1, None)],
+                &[fetch(""), done.clone()],
+            ),
+            (
+                Era::Modern,
+                &[(1, Some("")), (1, Some(""))],
+                &[fetch(""), repeated],
+            ),
+        ];
+        for (era, pages, expected) in cases {
+            assert_eq!(&walk(limits, *era, pages), expected, "{era} {pages:?}");
+        }
+    }
+
+    #[test]
+    fn limits_at_below_and_above() {
+        let limits = PageLimits {
+            max_pages: 3,
+            max_entries: 10,
+        };
+        let cut = |limit| PageStep::Done(Some(PageNote::TooManyEntries { limit }));
+        assert_eq!(walk(limits, Era::Legacy, &[(9, Some("a"))]), [fetch("a")]);
+        assert_eq!(
+            walk(limits, Era::Legacy, &[(10, None)]),
+            [PageStep::Done(None)]
+        );
+        assert_eq!(walk(limits, Era::Legacy, &[(10, Some("a"))]), [cut(10)]);
+        assert_eq!(walk(limits, Era::Legacy, &[(11, Some("a"))]), [cut(10)]);
+        assert_eq!(
+            walk(
+                limits,
+                Era::Legacy,
+                &[(1, Some("a")), (1, Some("b")), (1, Some("c"))]
+            ),
+            [
+                fetch("a"),
+                fetch("b"),
+                PageStep::Done(Some(PageNote::TooManyPages { limit: 3 }))
+            ]
+        );
+    }
+
+    #[test]
+    fn a_refused_cursor_restarts_once() {
+        let mut walk = PageWalk::new(PageLimits::default(), Era::Legacy);
+        assert!(
+            !walk.cursor_refused(),
+            "the first page has no cursor to refuse"
+        );
+        walk.page(5, Some(Cursor::new("a")));
+        assert!(walk.cursor_refused());
+        assert_eq!(walk.page(5, Some(Cursor::new("a"))), fetch("a"));
+        assert!(!walk.cursor_refused());
+    }
+}
