@@ -1,1 +1,54 @@
-//! Being built.
+//! A Model Context Protocol client for one server.
+//!
+//! [`Client`] is a cheap handle; a task on your tokio runtime drives the connection behind it. Requests are multiplexed,
+//! dropping a call's future cancels the call, and every call ends in exactly one way.
+//!
+//! ```no_run
+//! use mcp_client::stdio::{ServerCommand, connect};
+//! use mcp_client::ClientOptions;
+//!
+//! # async fn example() -> Result<(), mcp_client::Error> {
+//! let command = ServerCommand::new("npx").args(["-y", "@modelcontextprotocol/server-everything"]);
+//! let client = connect(command, ClientOptions::new("my-host", "0.1.0")).await?;
+//! for tool in &client.tools().await?.tools {
+//!     println!("{}", tool.name);
+//! }
+//! let result = client.call_tool("echo", &serde_json::json!({"message": "hi"})).await?;
+//! println!("{}", result.text());
+//! client.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | question | answer |
+//! |---|---|
+//! | protocol versions | 2024-11-05 to 2026-07-28, found out by itself |
+//! | runtime | tokio; the layers below ([`mcp_proto`], [`mcp_jsonrpc`]) need none |
+//! | cancel safety | dropping any future here is defined; each function says what it does |
+//! | repeating calls | never: a lost connection is an error that says whether the call may have been carried out |
+//! | limits | [`ClientOptions`], [`mcp_proto::connection::ConnectionLimits`] |
+
+mod catalogue;
+mod client;
+mod diagnostics;
+mod driver;
+mod error;
+mod evidence;
+mod notify;
+mod options;
+mod progress;
+mod shared;
+#[cfg(feature = "stdio")]
+pub mod stdio;
+pub mod transport;
+
+pub use catalogue::{ToolList, ToolListNote};
+pub use client::Client;
+pub use diagnostics::{Diagnostics, MAX_NOISE_EXAMPLES, MAX_VIOLATION_EXAMPLES};
+pub use error::{Error, ErrorKind, Sent, Stage};
+pub use evidence::Evidence;
+pub use mcp_jsonrpc;
+pub use mcp_proto;
+pub use notify::{Notice, Notifications};
+pub use options::{CallOptions, ClientOptions, NotificationLimits};
+pub use progress::{MAX_QUEUED_PROGRESS, ProgressReceiver, ProgressSender, progress_channel};

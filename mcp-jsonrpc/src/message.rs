@@ -428,7 +428,7 @@ mod tests {
     fn show_message(message: &Message) -> String {
         let payload = |raw: &Option<RawJson>| {
             raw.as_ref()
-                .map_or("-".to_owned(), |raw| raw.as_str().to_owned())
+                .map_or_else(|| "-".to_owned(), |raw| raw.as_str().to_owned())
         };
         match message {
             Message::Request(request) => format!(
@@ -444,7 +444,7 @@ mod tests {
                 let id = response
                     .id
                     .as_ref()
-                    .map_or("-".to_owned(), ToString::to_string);
+                    .map_or_else(|| "-".to_owned(), ToString::to_string);
                 match &response.outcome {
                     Ok(result) => format!("ok {id} {}", result.as_str()),
                     Err(error) => format!("err {id} {error}"),

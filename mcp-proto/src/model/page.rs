@@ -185,7 +185,10 @@ impl PageWalk {
 mod tests {
     use super::*;
 
-    fn walk(limits: PageLimits, era: Era, pages: &[(usize, Option<&str>)]) -> Vec<PageStep> {
+    /// Pages as the number of their entries and the cursor that they name.
+    type Pages<'a> = &'a [(usize, Option<&'a str>)];
+
+    fn walk(limits: PageLimits, era: Era, pages: Pages<'_>) -> Vec<PageStep> {
         let mut walk = PageWalk::new(limits, era);
         pages
             .iter()
@@ -200,41 +203,41 @@ mod tests {
     #[test]
     fn walks_end_for_one_reason() {
         let limits = PageLimits::default();
-        let repeated = PageStep::Done(Some(PageNote::RepeatedCursor));
-        let done = PageStep::Done(None);
-        let cases: &[(Era, &[(usize, Option<&str>)], &[PageStep])] = &[
-            (Era::Legacy, &[(3, None)], &[done.clone()]),
+        let repeated = || PageStep::Done(Some(PageNote::RepeatedCursor));
+        let done = || PageStep::Done(None);
+        let cases: &[(Era, Pages<'_>, &[PageStep])] = &[
+            (Era::Legacy, &[(3, None)], &[done()]),
             (
                 Era::Legacy,
                 &[(3, Some("a")), (0, Some("b")), (1, None)],
-                &[fetch("a"), fetch("b"), done.clone()],
+                &[fetch("a"), fetch("b"), done()],
             ), // PAGE-04
             (
                 Era::Legacy,
                 &[(1, Some("p1")), (1, Some("p1"))],
-                &[fetch("p1"), repeated.clone()],
+                &[fetch("p1"), repeated()],
             ), // C140
             (
                 Era::Modern,
                 &[(1, Some("a")), (1, Some("b")), (1, Some("a"))],
-                &[fetch("a"), fetch("b"), repeated.clone()],
+                &[fetch("a"), fetch("b"), repeated()],
             ),
             // C139
             (
                 Era::Legacy,
                 &[(1, Some("")), (1, Some(""))],
-                &[fetch(""), done.clone()],
+                &[fetch(""), done()],
             ),
-            (Era::Legacy, &[(0, Some(""))], &[done.clone()]),
+            (Era::Legacy, &[(0, Some(""))], &[done()]),
             (
                 Era::Modern,
                 &[(1, Some("")), (1, None)],
-                &[fetch(""), done.clone()],
+                &[fetch(""), done()],
             ),
             (
                 Era::Modern,
                 &[(1, Some("")), (1, Some(""))],
-                &[fetch(""), repeated],
+                &[fetch(""), repeated()],
             ),
         ];
         for (era, pages, expected) in cases {

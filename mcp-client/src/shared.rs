@@ -1,0 +1,389 @@
+//! What handles, calls and the driver share: the protocol's state behind a short lock that is never held across an await.
+//!
+//! A call occupies a slot in a table here; no task, channel or timer is made for it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Instant;
+
+use mcp_jsonrpc::{RawJson, RequestId};
+use mcp_proto::connection::{
+    ClientConnection, Event, Outbound, RequestOptions, ServerNotification,
+};
+use mcp_proto::lifecycle::{Agreement, HandshakeError};
+use mcp_proto::method::Method;
+use mcp_proto::{CallFailure, ChannelEnd, UsageError};
+use serde_json::value::RawValue;
+use slab::Slab;
+use tokio::sync::Notify;
+
+use crate::catalogue::CatalogueState;
+use crate::diagnostics::Diagnostics;
+use crate::evidence::Evidence;
+use crate::notify::Subscribers;
+use crate::options::{CallOptions, ClientOptions};
+use crate::progress::ProgressSender;
+use crate::transport::{CloseReport, OpenError};
+
+/// The table slot of a call.
+pub(crate) type Slot = usize;
+
+/// Shared by everything that belongs to one client.
+pub(crate) struct Shared {
+    pub(crate) server: Arc<str>,
+    pub(crate) options: ClientOptions,
+    state: Mutex<State>,
+    /// There may be something to send.
+    pub(crate) outgoing: Notify,
+    /// The driver should look at the state again: an earlier deadline, or a wish to close.
+    pub(crate) attention: Notify,
+    /// The phase changed.
+    pub(crate) progress: Notify,
+    /// Lets one refresh of the tool list run at a time.
+    pub(crate) refresh: tokio::sync::Mutex<()>,
+}
+
+pub(crate) struct State {
+    pub(crate) connection: ClientConnection<Slot>,
+    pub(crate) phase: Phase,
+    pub(crate) close_requested: bool,
+    pub(crate) diagnostics: Diagnostics,
+    pub(crate) catalogue: CatalogueState,
+    pub(crate) subscribers: Subscribers,
+    /// About the channel as it was when it ended.
+    pub(crate) evidence: Evidence,
+    /// How the channel ended, once it did.
+    pub(crate) ended: Option<ChannelEnd>,
+    calls: Slab<CallSlot>,
+    /// What the driver's timer is set to.
+    armed: Option<Instant>,
+}
+
+/// How far the client's life has come.
+#[derive(Clone)]
+pub(crate) enum Phase {
+    Starting,
+    Ready(Arc<Agreement>),
+    /// It never became ready; the channel is closed.
+    Failed(StartFailure),
+    /// It was ready, or was closed before; the channel is closed.
+    Closed(CloseReport),
+}
+
+#[derive(Clone)]
+pub(crate) enum StartFailure {
+    Handshake(HandshakeError),
+    Open(Arc<OpenError>),
+}
+
+#[derive(Default)]
+struct CallSlot {
+    waker: Option<Waker>,
+    outcome: Option<Result<RawJson, CallFailure>>,
+    progress: Option<ProgressSender>,
+}
+
+/// What the driver must do next.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Directive {
+    /// Go on.
+    Continue,
+    /// Close the channel: the connection failed, ended, or was told to close.
+    Close,
+    /// Close this channel and open another.
+    Reopen,
+}
+
+/// The protocol's clock; follows tokio's, so that tests can pause it.
+pub(crate) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+impl Shared {
+    pub(crate) fn new(server: Arc<str>, options: ClientOptions) -> Self {
+        let state = State {
+            connection: ClientConnection::new(options.config.clone()),
+            phase: Phase::Starting,
+            close_requested: false,
+            diagnostics: Diagnostics::default(),
+            catalogue: CatalogueState::default(),
+            subscribers: Subscribers::default(),
+            evidence: Evidence::default(),
+            ended: None,
+            calls: Slab::new(),
+            armed: None,
+        };
+        Self {
+            server,
+            options,
+            state: Mutex::new(state),
+            outgoing: Notify::new(),
+            attention: Notify::new(),
+            progress: Notify::new(),
+            refresh: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    /// Looks at the state. A panic of another holder is no reason to stop: every change is complete before it can panic.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `change` on the state, settles what came of it, and wakes whoever waits for that.
+    pub(crate) fn update<R>(&self, change: impl FnOnce(&mut State) -> R) -> (R, Directive) {
+        let mut later = Later::default();
+        let mut state = self.lock();
+        let before = state.phase_number();
+        let result = change(&mut state);
+        let directive = state.take_events(&mut later);
+        let phase_changed = state.phase_number() != before;
+        let outgoing = state.connection.has_transmits();
+        drop(state);
+        later.run();
+        if phase_changed {
+            self.progress.notify_waiters();
+        }
+        if outgoing {
+            self.outgoing.notify_one();
+        }
+        (result, directive)
+    }
+
+    /// Takes all messages that are ready to be sent. From here on they count as possibly sent.
+    pub(crate) fn take_transmits(&self, batch: &mut VecDeque<Outbound>) {
+        let mut state = self.lock();
+        while let Some(message) = state.connection.poll_transmit() {
+            batch.push_back(message);
+        }
+    }
+
+    /// When the driver's timer must ring next.
+    pub(crate) fn arm(&self) -> Option<Instant> {
+        let mut state = self.lock();
+        state.armed = state.connection.next_deadline();
+        state.armed
+    }
+
+    /// Starts a typed request.
+    pub(crate) fn start_call<M: Method>(
+        self: &Arc<Self>,
+        params: &M::Params<'_>,
+        options: CallOptions,
+    ) -> Result<Call, UsageError> {
+        self.start(options, |connection, options, slot, now| {
+            connection.request::<M>(params, options, slot, now)
+        })
+    }
+
+    /// Starts a raw request.
+    pub(crate) fn start_raw_call(
+        self: &Arc<Self>,
+        method: &str,
+        params: Option<&RawValue>,
+        options: CallOptions,
+    ) -> Result<Call, UsageError> {
+        self.start(options, |connection, options, slot, now| {
+            connection.request_raw(method, params, options, slot, now)
+        })
+    }
+
+    fn start(
+        self: &Arc<Self>,
+        options: CallOptions,
+        send: impl FnOnce(
+            &mut ClientConnection<Slot>,
+            &RequestOptions,
+            Slot,
+            Instant,
+        ) -> Result<RequestId, UsageError>,
+    ) -> Result<Call, UsageError> {
+        let mut request = RequestOptions::default();
+        request.deadline = options.deadline.unwrap_or(self.options.call_deadline);
+        request.progress = options.progress.is_some();
+        request.meta = options.meta;
+        let mut state = self.lock();
+        let slot = state.calls.insert(CallSlot {
+            progress: options.progress,
+            ..CallSlot::default()
+        });
+        let id = match send(&mut state.connection, &request, slot, now()) {
+            Ok(id) => id,
+            Err(error) => {
+                state.calls.remove(slot);
+                return Err(error);
+            }
+        };
+        let sooner = match (state.connection.next_deadline(), state.armed) {
+            (Some(next), Some(armed)) => next < armed,
+            (next, _) => next.is_some(),
+        };
+        drop(state);
+        self.outgoing.notify_one();
+        if sooner {
+            self.attention.notify_one();
+        }
+        Ok(Call {
+            shared: Arc::clone(self),
+            slot,
+            id,
+            settled: false,
+        })
+    }
+
+    /// Asks the driver to close the channel.
+    pub(crate) fn request_close(&self) {
+        self.lock().close_requested = true;
+        self.attention.notify_one();
+    }
+
+    /// Waits until the phase is one that `wanted` takes.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub(crate) async fn phase(&self, wanted: impl Fn(&Phase) -> bool) -> Phase {
+        loop {
+            let mut changed = std::pin::pin!(self.progress.notified());
+            // Listen before looking, or a change in between would be missed.
+            changed.as_mut().enable();
+            let phase = self.lock().phase.clone();
+            if wanted(&phase) {
+                return phase;
+            }
+            changed.await;
+        }
+    }
+}
+
+/// What is done when the lock is free again: a waker may run anything.
+#[derive(Default)]
+struct Later {
+    wakers: Vec<Waker>,
+    /// Dropping these wakes their readers.
+    ended: Vec<ProgressSender>,
+}
+
+impl Later {
+    fn run(self) {
+        self.wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl State {
+    /// Acts on all events of the connection.
+    fn take_events(&mut self, later: &mut Later) -> Directive {
+        let mut directive = Directive::Continue;
+        while let Some(event) = self.connection.poll_event() {
+            match event {
+                Event::Settled { token, outcome, .. } => {
+                    if let Some(call) = self.calls.get_mut(token) {
+                        call.outcome = Some(outcome);
+                        // Progress ends with the call.
+                        later.ended.extend(call.progress.take());
+                        later.wakers.extend(call.waker.take());
+                    }
+                }
+                Event::Progress {
+                    token, progress, ..
+                } => {
+                    if let Some(sender) = self
+                        .calls
+                        .get(token)
+                        .and_then(|call| call.progress.as_ref())
+                    {
+                        later.wakers.extend(sender.push(progress));
+                    }
+                }
+                Event::Notification(notification) => {
+                    if matches!(notification, ServerNotification::ToolsListChanged) {
+                        self.catalogue.invalidate();
+                    }
+                    self.subscribers.publish(notification, &mut later.wakers);
+                }
+                Event::Diagnostic(diagnostic) => {
+                    tracing::debug!(target: "mcp_client", ?diagnostic, "odd input from the server");
+                    self.diagnostics.record(&diagnostic);
+                }
+                Event::Ready(agreement) => self.phase = Phase::Ready(agreement),
+                Event::Failed(_) | Event::Closed => directive = Directive::Close,
+                Event::Reopen => directive = Directive::Reopen,
+                _ => {}
+            }
+        }
+        directive
+    }
+
+    /// Ends it: nothing is answered any more.
+    pub(crate) fn finish(&mut self, phase: Phase) {
+        self.phase = phase;
+    }
+
+    pub(crate) fn close_subscribers(&mut self) -> Vec<Waker> {
+        let mut wake = Vec::new();
+        self.subscribers.close(&mut wake);
+        wake
+    }
+
+    fn phase_number(&self) -> u8 {
+        match self.phase {
+            Phase::Starting => 0,
+            Phase::Ready(_) => 1,
+            Phase::Failed(_) | Phase::Closed(_) => 2,
+        }
+    }
+}
+
+/// A request under way. Dropping it gives the request up: the server is told, the connection goes on.
+pub(crate) struct Call {
+    shared: Arc<Shared>,
+    slot: Slot,
+    id: RequestId,
+    settled: bool,
+}
+
+impl Future for Call {
+    type Output = Result<RawJson, CallFailure>;
+
+    fn poll(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Self::Output> {
+        let call = &mut *self;
+        let mut state = call.shared.lock();
+        let Some(entry) = state.calls.get_mut(call.slot) else {
+            // Polled again after it was done.
+            return std::task::Poll::Pending;
+        };
+        match entry.outcome.take() {
+            Some(outcome) => {
+                state.calls.remove(call.slot);
+                call.settled = true;
+                std::task::Poll::Ready(outcome)
+            }
+            None => {
+                match &mut entry.waker {
+                    Some(waker) => waker.clone_from(context.waker()),
+                    none => *none = Some(context.waker().clone()),
+                }
+                std::task::Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if self.settled {
+            return;
+        }
+        let mut state = self.shared.lock();
+        let entry = state.calls.try_remove(self.slot);
+        state
+            .connection
+            .cancel(&self.id, "the caller no longer waits");
+        drop(state);
+        // A progress sender's end wakes its reader, which must not happen under the lock.
+        drop(entry);
+        self.shared.outgoing.notify_one();
+    }
+}

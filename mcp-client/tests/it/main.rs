@@ -1,0 +1,8 @@
+//! The client against scripted servers, on tokio's paused clock.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod calls;
+mod catalogue;
+mod ends;
+mod scripted;
