@@ -5,4 +5,7 @@
 
 mod ndjson;
 
+/// Longest frame taken by default, in bytes: 16 MiB of payload and 64 KiB for what stands around it.
+pub const DEFAULT_MAX_FRAME_BYTES: usize = 16 * 1024 * 1024 + 64 * 1024;
+
 pub use ndjson::{MAX_HEAD_BYTES, NdjsonDecoder, NdjsonFrame, TooLong};

@@ -73,7 +73,7 @@ pub struct ConnectionLimits {
 impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
-            max_message_bytes: 16 * 1024 * 1024 + 64 * 1024,
+            max_message_bytes: mcp_jsonrpc::frame::DEFAULT_MAX_FRAME_BYTES,
             max_in_flight: 4096,
             max_queued_bytes: 64 * 1024 * 1024,
             max_queued_answers: 256,
