@@ -1,0 +1,202 @@
+//! Our client against servers that others wrote.
+//!
+//! Installs pinned versions by lock file below the target folder, writes a plan, and has `mcp-interop` carry it out.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::step::{cargo, execute, exists, output, root, say, target};
+
+const NPM_VERSION: &str = "2026.8.31";
+const PYTHON_VERSION: &str = "2026.10.19";
+
+pub(crate) fn run() -> Result<(), String> {
+    for (program, how) in [
+        (
+            "node",
+            "Node.js 20 or newer (Debian: `apt-get install nodejs npm`)",
+        ),
+        ("npm", "npm (Debian: `apt-get install npm`)"),
+        (
+            "python3",
+            "Python 3.10 or newer with venv (Debian: `apt-get install python3 python3-venv`)",
+        ),
+        ("git", "git (Debian: `apt-get install git`)"),
+    ] {
+        if !exists(program, "--version") {
+            return Err(format!(
+                "{program} is missing; the interop tests need {how}"
+            ));
+        }
+    }
+    let folder = target().join("interop");
+    let npm = install(
+        &folder,
+        "npm",
+        &["package.json", "package-lock.json"],
+        install_npm,
+    )?;
+    let python = install(&folder, "python", &["requirements.txt"], install_python)?;
+    let work = fresh_work_folder(&folder)?;
+    let plan = folder.join("plan.json");
+    let report = folder.join("report.json");
+    let text = json!({"servers": servers(&npm, &python, &work), "report": report});
+    std::fs::write(&plan, text.to_string())
+        .map_err(|error| format!("{}: {error}", plan.display()))?;
+    execute(
+        cargo()
+            .args(["run", "--quiet", "-p", "mcp-interop", "--"])
+            .arg(&plan),
+    )
+}
+
+/// Installs what `locks` pin into a folder, unless that was done with the same locks before.
+fn install(
+    folder: &Path,
+    kind: &str,
+    locks: &[&str],
+    install: fn(&Path, &Path) -> Result<(), String>,
+) -> Result<PathBuf, String> {
+    let source = root().join("xtask/interop").join(kind);
+    let place = folder.join(kind);
+    let stamp = place.join("installed");
+    let read = |name: &&str| {
+        let path = source.join(name);
+        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let wanted = locks
+        .iter()
+        .map(read)
+        .collect::<Result<Vec<_>, _>>()?
+        .join("\n");
+    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(place);
+    }
+    say(&format!(
+        "installing the {kind} servers into {}",
+        place.display()
+    ));
+    if place.exists() {
+        std::fs::remove_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+    }
+    std::fs::create_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+    install(&source, &place)?;
+    std::fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))?;
+    Ok(place)
+}
+
+fn install_npm(source: &Path, place: &Path) -> Result<(), String> {
+    for name in ["package.json", "package-lock.json"] {
+        std::fs::copy(source.join(name), place.join(name))
+            .map_err(|error| format!("{name}: {error}"))?;
+    }
+    let mut npm = Command::new("npm");
+    npm.current_dir(place).args([
+        "ci",
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+        "--loglevel=error",
+    ]);
+    execute(&mut npm)
+}
+
+fn install_python(source: &Path, place: &Path) -> Result<(), String> {
+    let venv = place.join("venv");
+    execute(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+    let mut pip = Command::new(venv.join("bin/pip"));
+    pip.args(["install", "--quiet", "--require-hashes", "--requirement"])
+        .arg(source.join("requirements.txt"));
+    execute(&mut pip)
+}
+
+/// An empty folder with something for the servers to work on.
+fn fresh_work_folder(folder: &Path) -> Result<PathBuf, String> {
+    let work = folder.join("work");
+    let failed = |error: std::io::Error| format!("{}: {error}", work.display());
+    if work.exists() {
+        std::fs::remove_dir_all(&work).map_err(failed)?;
+    }
+    std::fs::create_dir_all(work.join("files")).map_err(failed)?;
+    std::fs::write(work.join("files/größe.txt"), "hello, interop\n").map_err(failed)?;
+    let repository = work.join("repository");
+    std::fs::create_dir_all(&repository).map_err(failed)?;
+    std::fs::write(repository.join("a.txt"), "tracked\n").map_err(failed)?;
+    let git = |args: &[&str]| {
+        let mut git = Command::new("git");
+        git.current_dir(&repository)
+            .args([
+                "-c",
+                "user.name=interop",
+                "-c",
+                "user.email=interop@localhost",
+            ])
+            .args(args);
+        output(&mut git).map(drop)
+    };
+    git(&["init", "--quiet", "--initial-branch=main"])?;
+    git(&["add", "a.txt"])?;
+    git(&["commit", "--quiet", "--message=the first commit"])?;
+    Ok(work)
+}
+
+/// The plan: each server, what it must agree to, and calls with what their results must contain.
+fn servers(npm: &Path, python: &Path, work: &Path) -> Value {
+    let npm_bin = |name: &str| npm.join("node_modules/.bin").join(name);
+    let python_bin = |name: &str| python.join("venv/bin").join(name);
+    let (files, repository) = (work.join("files"), work.join("repository"));
+    json!([
+        {
+            "name": "everything", "package_version": NPM_VERSION, "command": npm_bin("mcp-server-everything"), "args": ["stdio"],
+            "expect_version": "2025-11-25", "least_tools": 12,
+            "calls": [
+                {"tool": "echo", "arguments": {"message": "grüße"}, "expect": ["grüße"]},
+                {"tool": "get-sum", "arguments": {"a": 2, "b": 40}, "expect": ["42"]},
+                {"tool": "get-structured-content", "arguments": {"location": "Chicago"}, "expect": ["temperature"]},
+                {"tool": "get-tiny-image", "arguments": {}},
+                {"tool": "get-resource-links", "arguments": {"count": 3}},
+                {"tool": "trigger-long-running-operation", "arguments": {"duration": 1, "steps": 4}, "least_progress": 3,
+                 "expect": ["completed"]},
+                {"tool": "get-sum", "arguments": {"a": "two"}, "expect_error": true}
+            ]
+        },
+        {
+            "name": "filesystem", "package_version": NPM_VERSION, "command": npm_bin("mcp-server-filesystem"), "args": [files],
+            "expect_version": "2025-11-25", "least_tools": 10,
+            "calls": [
+                {"tool": "list_directory", "arguments": {"path": files}, "expect": ["größe.txt"]},
+                {"tool": "read_text_file", "arguments": {"path": files.join("größe.txt")}, "expect": ["hello, interop"]},
+                {"tool": "read_text_file", "arguments": {"path": "/etc/hostname"}, "expect_error": true, "expect": ["denied"]}
+            ]
+        },
+        {
+            "name": "memory", "package_version": NPM_VERSION, "command": npm_bin("mcp-server-memory"), "cwd": work,
+            "expect_version": "2025-11-25", "least_tools": 9,
+            "calls": [
+                {"tool": "create_entities", "expect": ["tide table"],
+                 "arguments": {"entities": [{"name": "tide table", "entityType": "thing", "observations": ["wet"]}]}},
+                {"tool": "search_nodes", "arguments": {"query": "tide"}, "expect": ["wet"]},
+                {"tool": "delete_entities", "arguments": {"entityNames": ["tide table"]}}
+            ]
+        },
+        {
+            "name": "time", "package_version": PYTHON_VERSION, "command": python_bin("mcp-server-time"),
+            "args": ["--local-timezone", "UTC"], "expect_version": "2026-07-28", "least_tools": 2,
+            "calls": [
+                {"tool": "convert_time", "expect": ["21:00"],
+                 "arguments": {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}},
+                {"tool": "get_current_time", "arguments": {"timezone": "Nowhere/Land"}, "expect_error": true}
+            ]
+        },
+        {
+            "name": "git", "package_version": PYTHON_VERSION, "command": python_bin("mcp-server-git"),
+            "args": ["--repository", repository], "expect_version": "2026-07-28", "least_tools": 12,
+            "calls": [
+                {"tool": "git_status", "arguments": {"repo_path": repository}, "expect": ["main"]},
+                {"tool": "git_log", "arguments": {"repo_path": repository}, "expect": ["the first commit"]}
+            ]
+        }
+    ])
+}

@@ -1,0 +1,78 @@
+//! Running programs and telling about it.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Prints a line at once, so that a log shows what ran before a hang.
+pub(crate) fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    // A closed pipe is no reason to stop a check.
+    let _ = writeln!(out, "{}", text.trim_end());
+    let _ = out.flush();
+}
+
+/// The folder of the workspace.
+pub(crate) fn root() -> PathBuf {
+    let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().map_or_else(|| manifest.clone(), Path::to_owned)
+}
+
+/// The folder that holds what builds leave behind.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root().join("target"), |dir| root().join(dir))
+}
+
+/// `cargo` of the toolchain that runs this.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Runs a command to its end.
+pub(crate) fn execute(command: &mut Command) -> Result<(), String> {
+    let shown = show(command);
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{shown} failed ({status})")),
+        Err(error) => Err(format!("{shown} can't be started: {error}")),
+    }
+}
+
+/// Runs a command and returns what it printed.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
+    let shown = show(command);
+    let output = command
+        .output()
+        .map_err(|error| format!("{shown} can't be started: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(format!(
+        "{shown} failed ({})\n{}",
+        output.status,
+        errors.trim_end()
+    ))
+}
+
+/// Whether a program can be started at all.
+pub(crate) fn exists(program: &str, arg: &str) -> bool {
+    Command::new(program)
+        .arg(arg)
+        .output()
+        .is_ok_and(|output| output.status.success())
+}
+
+fn show(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    format!(
+        "`{}`",
+        words
+            .map(|word| word.to_string_lossy())
+            .collect::<Vec<_>>()
+            .join(" ")
+    )
+}
