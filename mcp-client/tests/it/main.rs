@@ -5,4 +5,5 @@
 mod calls;
 mod catalogue;
 mod ends;
+mod processes;
 mod scripted;
