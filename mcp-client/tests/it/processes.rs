@@ -137,24 +137,9 @@ async fn c010_a_last_answer_without_a_line_break_arrives() {
         .call_tool("echo", &json!({"text": "x"}))
         .await
         .unwrap_err();
-    assert_eq!(
-        error.was_sent(),
-        Sent::Unknown.min_with(error.was_sent()),
-        "{}",
-        chain(&error)
-    );
+    // The half answer names its call, or the connection ends first: both are right, and neither says "not sent".
+    assert_ne!(error.was_sent(), Sent::No, "{}", chain(&error));
     client.closed().await;
-}
-
-/// Either is right here: the half answer names its call, or the connection ends first.
-trait MinWith {
-    fn min_with(self, other: Self) -> Self;
-}
-
-impl MinWith for Sent {
-    fn min_with(self, other: Self) -> Self {
-        if other == Self::Yes { Self::Yes } else { self }
-    }
 }
 
 #[tokio::test]
@@ -245,7 +230,8 @@ async fn c022_wrappers_and_grandchildren_die_with_the_server() {
     mark.wait_gone(SECOND);
 }
 
-#[tokio::test]
+// The test waits on its own thread, so the closing in the background needs another one.
+#[tokio::test(flavor = "multi_thread")]
 async fn c024_fifty_replaced_clients_leave_nothing() {
     let mark = Marked::new("replaced");
     let mut client = start(&mark, &[]).await;
@@ -898,7 +884,8 @@ fn c040_a_runtime_that_is_shut_down_leaves_no_process() {
     mark.wait_gone(10 * SECOND);
 }
 
-#[tokio::test]
+// The test waits on its own thread, so the closing in the background needs another one.
+#[tokio::test(flavor = "multi_thread")]
 async fn c040_a_dropped_attempt_leaves_no_process() {
     let mark = Marked::new("dropped-attempt");
     let attempt = connect(
