@@ -6,7 +6,7 @@
 //!
 //! | part | what it does |
 //! |---|---|
-//! | [`frame`] | cuts a byte stream into lines ([`frame::NdjsonDecoder`]) |
+//! | [`frame`] | cuts a byte stream into lines ([`frame::NdjsonDecoder`]) or events ([`frame::SseDecoder`]) |
 //! | [`Messages`] | reads a frame once and yields its messages with raw payloads; what is no message is a [`MessageFault`] |
 //! | [`InFlight`] | remembers what was asked: each entry comes back exactly once |
 //! | [`encode`] | writes requests, notifications and responses as one line |

@@ -70,8 +70,25 @@ struct Skipping {
     bytes: u64,
     /// Whether the last byte skipped was a `\r`, which belongs to the line break if that follows.
     ends_in_cr: bool,
-    head: Bytes,
+    head: Head,
     scanner: EnvelopeScanner,
+}
+
+/// The first bytes of something that is skipped.
+#[derive(Debug, Default)]
+pub(super) struct Head(Vec<u8>);
+
+impl Head {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let room = MAX_HEAD_BYTES - self.0.len();
+        self.0.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+}
+
+impl From<Head> for Bytes {
+    fn from(head: Head) -> Self {
+        head.0.into()
+    }
 }
 
 impl NdjsonDecoder {
@@ -154,7 +171,7 @@ impl NdjsonDecoder {
             Box::new(Skipping {
                 bytes: 0,
                 ends_in_cr: false,
-                head: Bytes::copy_from_slice(&src[..src.len().min(MAX_HEAD_BYTES)]),
+                head: Head::default(),
                 scanner: EnvelopeScanner::new(),
             })
         });
@@ -163,6 +180,7 @@ impl NdjsonDecoder {
             skipping.ends_in_cr = *last == b'\r';
         }
         skipping.scanner.push(src);
+        skipping.head.push(src);
         // A buffer that grew to the limit is not needed any more.
         src.clear();
         self.searched = 0;
@@ -178,7 +196,7 @@ impl NdjsonDecoder {
             limit_bytes: self.max_frame_bytes,
             id: found.id.clone(),
             is_call: found.has_method,
-            head: skipping.head,
+            head: skipping.head.into(),
         }))
     }
 }

@@ -1,0 +1,169 @@
+//! Framing: the same frames however the bytes are cut, at a cost linear in their number, in bounded memory.
+
+use bytes::BytesMut;
+use mcp_jsonrpc::RequestId;
+use mcp_jsonrpc::frame::{NdjsonDecoder, NdjsonFrame, SseDecoder, SseFrame};
+use mcp_jsonrpc::salvage::EnvelopeScanner;
+use proptest::prelude::*;
+
+/// Small enough that random input passes it often.
+const LIMIT: usize = 40;
+
+/// Bytes in which what matters to framing is frequent.
+fn soup() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        4 => Just(b"\n".to_vec()),
+        2 => Just(b"\r\n".to_vec()),
+        1 => Just(b"\r".to_vec()),
+        1 => Just(b"\0".to_vec()),
+        1 => Just(b"\xef\xbb\xbf".to_vec()),
+        2 => Just(b"data: ".to_vec()),
+        1 => Just(b"id: 7".to_vec()),
+        1 => Just(b"event:x".to_vec()),
+        1 => Just(b":c".to_vec()),
+        1 => Just(b"retry: 5".to_vec()),
+        2 => Just(br#"{"id":7,"result":{}}"#.to_vec()),
+        4 => prop::collection::vec(any::<u8>(), 0..30),
+    ];
+    prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+/// The bytes cut at the given places.
+fn chunks<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
+    let mut places: Vec<_> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+    places.extend([0, bytes.len()]);
+    places.sort_unstable();
+    places
+        .windows(2)
+        .map(|pair| &bytes[pair[0]..pair[1]])
+        .collect()
+}
+
+fn lines(chunks: &[&[u8]]) -> (Vec<NdjsonFrame>, u64) {
+    let mut decoder = NdjsonDecoder::new(LIMIT);
+    let (mut buffer, mut frames) = (BytesMut::new(), Vec::new());
+    for chunk in chunks {
+        buffer.extend_from_slice(chunk);
+        frames.extend(std::iter::from_fn(|| decoder.decode(&mut buffer)));
+        assert!(buffer.len() <= LIMIT + 1);
+    }
+    frames.extend(std::iter::from_fn(|| decoder.finish(&mut buffer)));
+    (frames, decoder.scanned_bytes())
+}
+
+fn events(chunks: &[&[u8]]) -> (Vec<SseFrame>, u64) {
+    let mut decoder = SseDecoder::new(LIMIT);
+    let (mut buffer, mut frames) = (BytesMut::new(), Vec::new());
+    for chunk in chunks {
+        buffer.extend_from_slice(chunk);
+        frames.extend(std::iter::from_fn(|| decoder.decode(&mut buffer)));
+        assert!(buffer.len() <= LIMIT + 6);
+    }
+    frames.extend(std::iter::from_fn(|| decoder.finish(&mut buffer)));
+    // An over-long comment is skipped or seen, as it is cut: nobody acts on either.
+    frames.retain(|frame| *frame != SseFrame::Comment);
+    (frames, decoder.scanned_bytes())
+}
+
+proptest! {
+    #[test]
+    fn any_cut_gives_the_same_lines(bytes in soup(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20)) {
+        let (whole, _) = lines(&[&bytes]);
+        let (cut, scanned) = lines(&chunks(&bytes, &cuts));
+        prop_assert_eq!(&whole, &cut);
+        let (single, scanned_single) = lines(&bytes.chunks(1).collect::<Vec<_>>());
+        prop_assert_eq!(&whole, &single);
+        // Each byte is looked at once, and once more at the end of the stream.
+        let most = 2 * bytes.len() as u64 + 8;
+        prop_assert!(scanned <= most && scanned_single <= most, "{scanned} {scanned_single} of {}", bytes.len());
+    }
+
+    #[test]
+    fn any_cut_gives_the_same_events(bytes in soup(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20)) {
+        let (whole, _) = events(&[&bytes]);
+        let (cut, scanned) = events(&chunks(&bytes, &cuts));
+        prop_assert_eq!(&whole, &cut);
+        let (single, _) = events(&bytes.chunks(1).collect::<Vec<_>>());
+        prop_assert_eq!(&whole, &single);
+        prop_assert!(scanned <= 2 * bytes.len() as u64 + 8);
+    }
+
+    #[test]
+    fn lines_come_back_as_they_were_sent(texts in prop::collection::vec("[ -~]{1,30}", 0..20)) {
+        let sent: Vec<_> = texts.iter().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()).collect();
+        let bytes = texts.iter().map(|text| format!("{text}\r\n")).collect::<String>();
+        let (frames, _) = lines(&bytes.as_bytes().chunks(3).collect::<Vec<_>>());
+        let got: Vec<_> = frames
+            .into_iter()
+            .map(|frame| match frame {
+                NdjsonFrame::Line(line) => String::from_utf8(line.to_vec()).unwrap(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        prop_assert_eq!(got, sent);
+    }
+
+    #[test]
+    fn the_id_is_found_wherever_it_stands(
+        id in any::<i64>(),
+        text in ".{0,20}",
+        before in prop::collection::vec("[a-h]{1,6}", 0..4),
+        as_text in any::<bool>(),
+        method in any::<bool>(),
+        size in 1..20usize,
+    ) {
+        let id_text = if as_text { serde_json::to_string(&text).unwrap() } else { id.to_string() };
+        // Values that look like members are inside strings and objects.
+        let decoy = serde_json::to_string(&format!("\"id\":1,{text}}}")).unwrap();
+        let mut members: Vec<_> = before.iter().map(|name| format!("\"x{name}\":{{\"id\":2,\"a\":[{decoy}]}}")).collect();
+        if method {
+            members.push("\"method\":\"m\"".to_owned());
+        }
+        members.push(format!("\"id\":{id_text}"));
+        members.push(format!("\"result\":{decoy}"));
+        let message = format!("{{{}}}", members.join(","));
+        let mut scanner = EnvelopeScanner::new();
+        message.as_bytes().chunks(size).for_each(|chunk| scanner.push(chunk));
+        let expected = if as_text { RequestId::from(text.as_str()) } else { RequestId::from(id) };
+        prop_assert_eq!(scanner.found().id.as_ref(), Some(&expected));
+        prop_assert_eq!(scanner.found().has_method, method);
+        // A cut message still names its call once the id is behind.
+        let cut = &message[..message.len() - 2];
+        let mut scanner = EnvelopeScanner::new();
+        scanner.push(cut.as_bytes());
+        prop_assert_eq!(scanner.found().id.as_ref(), Some(&expected));
+    }
+
+    #[test]
+    fn the_scanner_takes_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300), size in 1..20usize) {
+        let mut whole = EnvelopeScanner::new();
+        whole.push(&bytes);
+        let mut cut = EnvelopeScanner::new();
+        bytes.chunks(size).for_each(|chunk| cut.push(chunk));
+        prop_assert_eq!(whole.found(), cut.found());
+    }
+}
+
+#[test]
+fn d15_a_line_far_beyond_the_limit_is_skipped_in_bounded_memory() {
+    let mut decoder = NdjsonDecoder::new(1000);
+    let mut buffer = BytesMut::new();
+    let chunk = vec![b'x'; 10_000];
+    for _ in 0..10_000 {
+        buffer.extend_from_slice(&chunk);
+        assert_eq!(decoder.decode(&mut buffer), None);
+        assert!(buffer.capacity() <= 32 * 1024, "{}", buffer.capacity());
+    }
+    buffer.extend_from_slice(b"\n{}\n");
+    let Some(NdjsonFrame::TooLong(long)) = decoder.decode(&mut buffer) else {
+        panic!("not too long")
+    };
+    assert_eq!(
+        (long.bytes, long.limit_bytes, long.head.len()),
+        (100_000_000, 1000, 128)
+    );
+    assert_eq!(
+        decoder.decode(&mut buffer),
+        Some(NdjsonFrame::Line("{}".into()))
+    );
+}
