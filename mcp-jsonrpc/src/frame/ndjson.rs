@@ -65,7 +65,7 @@ pub struct NdjsonDecoder {
     scanned: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Skipping {
     bytes: u64,
     /// Whether the last byte skipped was a `\r`, which belongs to the line break if that follows.
@@ -167,22 +167,20 @@ impl NdjsonDecoder {
 
     /// Drops all of `src` as part of an over-long line.
     fn skip(&mut self, src: &mut BytesMut) {
-        let skipping = self.skipping.get_or_insert_with(|| {
-            Box::new(Skipping {
-                bytes: 0,
-                ends_in_cr: false,
-                head: Head::default(),
-                scanner: EnvelopeScanner::new(),
-            })
-        });
+        let is_first = self.skipping.is_none();
+        let skipping = self.skipping.get_or_insert_default();
         skipping.bytes += src.len() as u64;
         if let Some(last) = src.last() {
             skipping.ends_in_cr = *last == b'\r';
         }
         skipping.scanner.push(src);
         skipping.head.push(src);
-        // A buffer that grew to the limit is not needed any more.
-        src.clear();
+        if is_first {
+            // It grew to the limit. The small ones that follow are used again.
+            *src = BytesMut::new();
+        } else {
+            src.clear();
+        }
         self.searched = 0;
         self.at_start = false;
     }
@@ -294,6 +292,11 @@ mod tests {
             for at in 0..bytes.len() {
                 let (head, tail) = bytes.split_at(at);
                 assert_eq!(&frames(&[head, tail]), expected, "{shown}, split at {at}");
+            }
+            if bytes.ends_with(b"\n") {
+                let more = [bytes, &b"z\n"[..]].concat();
+                let expected: Vec<_> = expected.iter().copied().chain(["line z"]).collect();
+                assert_eq!(frames(&[&more]), expected, "{shown}, with trailing bytes");
             }
         }
     }

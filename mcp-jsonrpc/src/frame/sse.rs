@@ -12,9 +12,10 @@
 //! | `retry: digits` | how long to wait before reconnecting |
 //! | any other name | ignored |
 //!
-//! An event without data is no message, but its id and delay count (HTTP-09). What stands behind the last empty line
-//! when the stream ends is no event; it is handed over as [`SseFrame::Unterminated`], since a whole answer may be in it
-//! (C137). A line or event past the limit is skipped, and the next event is read normally (C136).
+//! An event without data is no message, but its id and delay count (HTTP-09). An id is in force once its event is whole:
+//! a client that resumed behind an event it only saw half would never get the other half. What stands behind the last
+//! empty line when the stream ends is no event; its data is handed over as [`SseFrame::Unterminated`], since a whole
+//! answer may be in it (C137). A line or event past the limit is skipped, and the next event is read normally (C136).
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::ndjson::{Head, TooLong};
 use crate::salvage::EnvelopeScanner;
 
-/// Longest event id and event name kept, in bytes; a longer id is ignored, a longer name is no name we know.
+/// Longest event id and event name kept, in bytes; a longer id is ignored, a longer name is cut.
 pub const MAX_FIELD_BYTES: usize = 4096;
 
 /// What the decoder found.
@@ -34,7 +35,7 @@ pub enum SseFrame {
     Comment,
     /// An event with data.
     Event(SseEvent),
-    /// An event without data: only its id or delay count.
+    /// An event without data: a sign of life, and its id and delay count.
     Primer {
         /// The last event id in force.
         id: Option<String>,
@@ -43,7 +44,7 @@ pub enum SseFrame {
     },
     /// An event longer than the limit. It was skipped; the next one is read normally.
     TooLong(TooLong),
-    /// An event that the end of the stream cut off before its empty line.
+    /// An event that the end of the stream cut off before its empty line. Its own id does not count.
     Unterminated(SseEvent),
 }
 
@@ -87,25 +88,116 @@ pub struct SseDecoder {
     scanned: u64,
 }
 
-/// A line too long to be kept.
+/// A line.
+enum Line {
+    /// Without its end.
+    Whole(Bytes),
+    /// Too long to be kept.
+    Long(LongLine),
+}
+
+/// What kind of line was too long.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum LongLine {
-    /// Data: it makes its event too long.
+    Comment,
+    /// It makes its event too long.
     Data,
-    /// A comment or an unknown field: nobody wants it.
+    /// A field that nobody wants at this length.
     Other,
 }
 
 /// The event being read.
 #[derive(Debug, Default)]
 struct Pending {
-    data: BytesMut,
-    has_data: bool,
+    data: Data,
+    /// The data is past the limit: from here on it is counted and looked through, and no longer kept.
+    overflow: Option<Box<Overflow>>,
     kind: Option<String>,
+    id: Option<String>,
     retry: Option<Duration>,
-    has_id: bool,
-    /// The event is past the limit; how many bytes of data it had.
-    too_long: Option<(u64, Box<EnvelopeScanner>, Head)>,
+}
+
+#[derive(Debug, Default)]
+enum Data {
+    #[default]
+    None,
+    /// One line, as it came: the usual event is not copied.
+    Line(Bytes),
+    /// Several lines, joined.
+    Lines(BytesMut),
+}
+
+#[derive(Debug, Default)]
+struct Overflow {
+    bytes: u64,
+    head: Head,
+    scanner: EnvelopeScanner,
+}
+
+impl Overflow {
+    fn push(&mut self, part: &[u8]) {
+        self.bytes += part.len() as u64;
+        self.head.push(part);
+        self.scanner.push(part);
+    }
+}
+
+impl Data {
+    fn len(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Line(line) => line.len(),
+            Self::Lines(lines) => lines.len(),
+        }
+    }
+
+    fn into_bytes(self) -> Bytes {
+        match self {
+            Self::None => Bytes::new(),
+            Self::Line(line) => line,
+            Self::Lines(lines) => lines.freeze(),
+        }
+    }
+}
+
+impl Pending {
+    fn has_data(&self) -> bool {
+        self.overflow.is_some() || !matches!(self.data, Data::None)
+    }
+
+    /// What stands between the data so far and the next line of it.
+    fn separator(&self) -> &'static [u8] {
+        if self.has_data() { b"\n" } else { b"" }
+    }
+
+    fn push_line(&mut self, line: Bytes, max_bytes: usize) {
+        let separator = self.separator();
+        if self.overflow.is_some() || self.data.len() + separator.len() + line.len() > max_bytes {
+            self.overflow(separator).push(&line);
+            return;
+        }
+        let (first, mut lines) = match std::mem::take(&mut self.data) {
+            Data::None => {
+                self.data = Data::Line(line);
+                return;
+            }
+            Data::Line(first) => (first, BytesMut::new()),
+            Data::Lines(lines) => (Bytes::new(), lines),
+        };
+        for part in [&first[..], separator, &line[..]] {
+            lines.extend_from_slice(part);
+        }
+        self.data = Data::Lines(lines);
+    }
+
+    /// Gives up what is held, then the separator.
+    fn overflow(&mut self, separator: &[u8]) -> &mut Overflow {
+        let held = std::mem::take(&mut self.data).into_bytes();
+        let overflow = self.overflow.get_or_insert_default();
+        overflow.push(&held);
+        overflow.push(separator);
+        overflow
+    }
 }
 
 impl SseDecoder {
@@ -123,22 +215,28 @@ impl SseDecoder {
         }
     }
 
-    /// The last event id seen on this stream.
+    /// The id of the last whole event that had one: where to resume.
     pub fn last_event_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
 
-    /// How many bytes were looked at so far.
+    /// How many bytes were looked at so far, each byte counted as often as it was looked at.
     pub fn scanned_bytes(&self) -> u64 {
         self.scanned
     }
 
-    /// The next frame; `None` when more bytes are needed. Takes from the front of `src`.
+    /// The next frame; `None` when more bytes are needed.
+    ///
+    /// Takes from the front of `src`. Bytes may be appended to it between calls, but nothing else may be changed.
     pub fn decode(&mut self, src: &mut BytesMut) -> Option<SseFrame> {
         loop {
-            let line = self.next_line(src)?;
-            if let Some(frame) = self.line(&line) {
-                return Some(frame);
+            let frame = match self.next_line(src)? {
+                Line::Whole(line) => self.line(&line),
+                Line::Long(LongLine::Comment) => Some(SseFrame::Comment),
+                Line::Long(LongLine::Data | LongLine::Other) => None,
+            };
+            if frame.is_some() {
+                return frame;
             }
         }
     }
@@ -148,15 +246,16 @@ impl SseDecoder {
         if let Some(frame) = self.decode(src) {
             return Some(frame);
         }
-        let skipped = self.skipping.take().is_some();
-        let rest = src.split().freeze();
+        let line = src.split().freeze();
         self.searched = 0;
-        if !rest.is_empty()
-            && !skipped
-            && let Some(frame) = self.line(&rest)
-        {
-            return Some(frame);
+        if self.skipping.take() == Some(LongLine::Comment) || line.starts_with(b":") {
+            return Some(SseFrame::Comment);
         }
+        // Half a line of data may still hold a whole answer. Half a name, id or delay is worse than none.
+        if strip_field(&line, b"data").is_some() {
+            self.line(&line);
+        }
+        self.event.id = None;
         match self.dispatch() {
             Some(SseFrame::Event(event)) => Some(SseFrame::Unterminated(event)),
             Some(frame @ SseFrame::TooLong(_)) => Some(frame),
@@ -164,49 +263,47 @@ impl SseDecoder {
         }
     }
 
-    /// Takes a whole line without its end; over-long ones are counted to the event and skipped.
-    fn next_line(&mut self, src: &mut BytesMut) -> Option<Bytes> {
-        loop {
-            if self.after_cr && !src.is_empty() {
-                self.after_cr = false;
-                if src[0] == b'\n' {
-                    src.advance(1);
-                    self.searched = 0;
-                }
-            }
-            if self.at_start {
-                const BOM: &[u8] = b"\xef\xbb\xbf";
-                if src.len() < BOM.len() && BOM.starts_with(src) {
-                    return None;
-                }
-                if src.starts_with(BOM) {
-                    src.advance(BOM.len());
-                }
-                self.at_start = false;
-            }
-            let unsearched = src.get(self.searched..).unwrap_or_default();
-            let found = memchr::memchr2(b'\n', b'\r', unsearched);
-            self.scanned += found.map_or(unsearched.len(), |at| at + 1) as u64;
-            let Some(at) = found else {
-                self.searched = src.len();
-                if self.skipping.is_some() || self.is_too_long(src.len()) {
-                    let part = src.split();
-                    self.searched = 0;
-                    self.skip(&part);
-                }
+    /// Takes the next line. The bytes of an over-long one are dropped as they come.
+    fn next_line(&mut self, src: &mut BytesMut) -> Option<Line> {
+        const BOM: &[u8] = b"\xef\xbb\xbf";
+        if self.at_start {
+            if src.len() < BOM.len() && BOM.starts_with(src) {
                 return None;
-            };
-            let length = self.searched + at;
-            self.searched = 0;
-            self.after_cr = src[length] == b'\r';
-            let line = src.split_to(length + 1).freeze().slice(..length);
-            if self.skipping.is_some() || self.is_too_long(length) {
-                self.skip(&line);
-                self.skipping = None;
-                continue;
             }
-            return Some(line);
+            if src.starts_with(BOM) {
+                src.advance(BOM.len());
+            }
+            self.at_start = false;
         }
+        if let (true, Some(&first)) = (self.after_cr, src.first()) {
+            self.after_cr = false;
+            if first == b'\n' {
+                src.advance(1);
+            }
+        }
+        let unsearched = src.get(self.searched..).unwrap_or_default();
+        let found = memchr::memchr2(b'\n', b'\r', unsearched);
+        self.scanned += found.map_or(unsearched.len(), |at| at + 1) as u64;
+        let Some(at) = found else {
+            self.searched = src.len();
+            if self.skipping.is_some() || self.is_too_long(src.len()) {
+                self.searched = 0;
+                // A buffer that grew to the limit is given back here.
+                let part = src.split();
+                self.skip(&part);
+            }
+            return None;
+        };
+        let length = self.searched + at;
+        self.searched = 0;
+        let mut line = src.split_to(length + 1);
+        self.after_cr = line.last() == Some(&b'\r');
+        line.truncate(length);
+        if self.skipping.is_some() || self.is_too_long(length) {
+            self.skip(&line);
+            return self.skipping.take().map(Line::Long);
+        }
+        Some(Line::Whole(line.freeze()))
     }
 
     /// Whether a line of this length can't be part of an event within the limit: `data: ` and the data.
@@ -214,109 +311,87 @@ impl SseDecoder {
         line_bytes > self.max_event_bytes.saturating_add(b"data: ".len())
     }
 
-    /// Part of a line that is too long.
+    /// Takes part of a line that is too long. The first part is longer than any prefix that is looked for here.
     fn skip(&mut self, part: &[u8]) {
-        let (kind, data) = match (self.skipping, strip_field(part, b"data")) {
-            (Some(kind), _) => (kind, part),
-            (None, Some(data)) => (LongLine::Data, data),
-            (None, None) => (LongLine::Other, part),
-        };
-        self.skipping = Some(kind);
-        if kind == LongLine::Data {
-            self.overflow(data);
-        }
-    }
-
-    fn overflow(&mut self, more: &[u8]) {
         let event = &mut self.event;
-        let (bytes, scanner, head) = event.too_long.get_or_insert_default();
-        for part in [&event.data[..], more] {
-            *bytes += part.len() as u64;
-            scanner.push(part);
-            head.push(part);
+        let Some(line) = self.skipping else {
+            self.skipping = Some(if part.starts_with(b":") {
+                LongLine::Comment
+            } else if let Some(data) = strip_field(part, b"data") {
+                let separator = event.separator();
+                event.overflow(separator).push(data);
+                LongLine::Data
+            } else {
+                if let Some(name) = strip_field(part, b"event") {
+                    // Still no message, so it keeps a name, of a length that does not depend on how the line is cut.
+                    event.kind = Some(kind(&name[..name.len().min(self.max_event_bytes)]));
+                }
+                LongLine::Other
+            });
+            return;
+        };
+        if line == LongLine::Data {
+            event.overflow(b"").push(part);
         }
-        event.data = BytesMut::new();
-        event.has_data = true;
     }
 
     fn line(&mut self, line: &Bytes) -> Option<SseFrame> {
-        if line.is_empty() {
-            return self.dispatch();
-        }
-        if line[0] == b':' {
-            return Some(SseFrame::Comment);
-        }
         let (name, value) = match memchr::memchr(b':', line) {
+            None if line.is_empty() => return self.dispatch(),
+            Some(0) => return Some(SseFrame::Comment),
             Some(at) => (&line[..at], line.slice(at + 1..)),
             None => (&line[..], Bytes::new()),
         };
-        let value = if value.first() == Some(&b' ') {
+        let value = if value.starts_with(b" ") {
             value.slice(1..)
         } else {
             value
         };
+        let event = &mut self.event;
         match name {
-            b"data" => self.data(&value),
-            b"event" => self.event.kind = text(&value).filter(|kind| !kind.is_empty()),
-            b"id" if !value.contains(&0) => {
-                if let Some(id) = text(&value) {
-                    self.last_id = Some(id);
-                    self.event.has_id = true;
-                }
+            b"data" => event.push_line(value, self.max_event_bytes),
+            b"event" => event.kind = Some(kind(&value)).filter(|kind| !kind.is_empty()),
+            b"id" if value.len() <= MAX_FIELD_BYTES && !value.contains(&0) => {
+                event.id = Some(String::from_utf8_lossy(&value).into_owned());
             }
-            b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
+            b"retry" if value.iter().all(u8::is_ascii_digit) => {
+                // No digits, or more than the number holds: as if the line were not there.
                 let millis = std::str::from_utf8(&value)
                     .ok()
                     .and_then(|digits| digits.parse().ok());
-                self.event.retry = millis.map(Duration::from_millis).or(self.event.retry);
+                event.retry = millis.map(Duration::from_millis).or(event.retry);
             }
             _ => {}
         }
         None
     }
 
-    fn data(&mut self, value: &[u8]) {
-        let event = &mut self.event;
-        let separator = usize::from(event.has_data);
-        if event.too_long.is_some()
-            || event.data.len() + separator + value.len() > self.max_event_bytes
-        {
-            if separator == 1 {
-                self.overflow(b"\n");
-            }
-            self.overflow(value);
-            return;
-        }
-        if separator == 1 {
-            event.data.extend_from_slice(b"\n");
-        }
-        event.data.extend_from_slice(value);
-        event.has_data = true;
-    }
-
     /// An empty line: the event is whole.
     fn dispatch(&mut self) -> Option<SseFrame> {
         let event = std::mem::take(&mut self.event);
-        if let Some((bytes, scanner, head)) = event.too_long {
-            let found = scanner.found();
+        let has_fields =
+            event.has_data() || event.kind.is_some() || event.id.is_some() || event.retry.is_some();
+        self.last_id = event.id.or_else(|| self.last_id.take());
+        if let Some(overflow) = event.overflow {
+            let found = overflow.scanner.found().clone();
             return Some(SseFrame::TooLong(TooLong {
-                bytes,
+                bytes: overflow.bytes,
                 limit_bytes: self.max_event_bytes,
-                id: found.id.clone(),
+                id: found.id,
                 is_call: found.has_method,
-                head: head.into(),
+                head: overflow.head.into(),
             }));
         }
-        if event.data.is_empty() {
-            let said = event.has_id || event.retry.is_some();
-            return said.then(|| SseFrame::Primer {
+        let data = event.data.into_bytes();
+        if data.is_empty() {
+            return has_fields.then(|| SseFrame::Primer {
                 id: self.last_id.clone(),
                 retry: event.retry,
             });
         }
         Some(SseFrame::Event(SseEvent {
             kind: event.kind,
-            data: event.data.freeze(),
+            data,
             id: self.last_id.clone(),
             retry: event.retry,
         }))
@@ -329,9 +404,9 @@ fn strip_field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     Some(value.strip_prefix(b" ").unwrap_or(value))
 }
 
-/// A short field as text; bad UTF-8 is replaced.
-fn text(value: &[u8]) -> Option<String> {
-    (value.len() <= MAX_FIELD_BYTES).then(|| String::from_utf8_lossy(value).into_owned())
+/// An event's name; bad UTF-8 is replaced.
+fn kind(value: &[u8]) -> String {
+    String::from_utf8_lossy(&value[..value.len().min(MAX_FIELD_BYTES)]).into_owned()
 }
 
 #[cfg(test)]
@@ -394,7 +469,9 @@ mod tests {
                 &["{\\\"id\\\":1,\\n\\\"x\\\":2}"],
             ),
             (b"data\ndata\n\n", &["\\n"]),
-            (b"data: \n\n", &[]),
+            (b"data: \n\n", &["primer None None"]),
+            (b"event: ping\n\n", &["primer None None"]),
+            (b"\n\n", &[]),
             (b"event: ping\ndata: {}\n\n", &["{} kind=ping"]), // C130
             (b": keep-alive\n\ndata: a\n\n", &[":", "a"]),
             (b"id: 1\ndata: a\n\ndata: b\n\n", &["a id=1", "b id=1"]),
@@ -411,6 +488,21 @@ mod tests {
             (b"data: \xe2\x82\xac\n\n", &["\\xe2\\x82\\xac"]), // C131
             (b"data: a\n", &["cut a"]),                        // C137
             (b"data: a", &["cut a"]),
+            (b"data: a\nevent: mess", &["cut a"]),
+            // The id of an event that was cut is not in force, else a client would resume behind it.
+            (
+                b"id: 1\ndata: a\n\nid: 2\ndata: b\n",
+                &["a id=1", "cut b id=1"],
+            ),
+            (b"id: 1\ndata: a\n\nid: 2", &["a id=1"]),
+            (b"id: 1\n", &[]),
+            (b": cut", &[":"]),
+            (
+                b"data: 1234567890123456789012345678901",
+                &["long 31 id None call false"],
+            ),
+            (b": a comment that is longer than any event", &[":"]),
+            (b"nonsense that is longer than any event", &[]),
             (
                 b"data: 123456789012345678901234\n\n",
                 &["123456789012345678901234"],
@@ -436,34 +528,65 @@ mod tests {
                 &["long 34 id Some(Number(7)) call true"],
             ),
             (
+                b"data: 1\ndata: 1234567890123456789012345678901\ndata\nid: 2\n\ndata: b\n\n",
+                &["long 34 id None call false", "b id=2"],
+            ),
+            (
                 b": a comment that is longer than any event may be\n\ndata: a\n\n",
+                &[":", "a"],
+            ),
+            (
+                b"nonsense that is longer than any event may be\ndata: a\n\n",
                 &["a"],
+            ),
+            // A name we can't keep is still no `message`.
+            (
+                b"event: 1234567890123456789012345678901\ndata: a\n\n",
+                &["a kind=123456789012345678901234"],
             ),
         ];
         for (bytes, expected) in cases {
             let shown = bytes.escape_ascii().to_string();
-            let ignore_comments = |frames: Vec<String>| {
-                let skip = shown.starts_with(": a comment that");
-                frames
-                    .into_iter()
-                    .filter(|frame| !(skip && frame == ":"))
-                    .collect::<Vec<_>>()
-            };
-            assert_eq!(&ignore_comments(frames(&[bytes])), expected, "{shown}");
+            assert_eq!(&frames(&[bytes]), expected, "{shown}");
             let single: Vec<_> = bytes.chunks(1).collect();
-            assert_eq!(
-                &ignore_comments(frames(&single)),
-                expected,
-                "{shown}, byte by byte"
-            );
+            assert_eq!(&frames(&single), expected, "{shown}, byte by byte");
             for at in 0..bytes.len() {
                 let (head, tail) = bytes.split_at(at);
-                assert_eq!(
-                    &ignore_comments(frames(&[head, tail])),
-                    expected,
-                    "{shown}, split at {at}"
-                );
+                assert_eq!(&frames(&[head, tail]), expected, "{shown}, split at {at}");
+            }
+            // With a whole event behind it: what stood unfinished is finished by the blank line.
+            if bytes.ends_with(b"\n\n") {
+                let more = [bytes, &b"data: z\n\n"[..]].concat();
+                let shown_more = frames(&[&more]);
+                let (last, before) = shown_more.split_last().unwrap();
+                assert_eq!(before, *expected, "{shown}, with trailing bytes");
+                assert!(last.starts_with('z'), "{shown}: {last}");
             }
         }
+    }
+
+    #[test]
+    fn an_id_is_in_force_once_its_event_is_whole() {
+        let mut decoder = SseDecoder::new(LIMIT);
+        let mut buffer = BytesMut::from(&b"id: 1\n\nid: 2\ndata: b\n"[..]);
+        while decoder.decode(&mut buffer).is_some() {}
+        assert_eq!(decoder.last_event_id(), Some("1"));
+        buffer.extend_from_slice(b"\n");
+        assert!(decoder.decode(&mut buffer).is_some());
+        assert_eq!(decoder.last_event_id(), Some("2"));
+        buffer.extend_from_slice(b"id\n\n");
+        assert!(decoder.decode(&mut buffer).is_some());
+        assert_eq!(decoder.last_event_id(), Some(""), "an empty id resets it");
+    }
+
+    #[test]
+    fn one_line_of_data_is_not_copied() {
+        let mut decoder = SseDecoder::new(LIMIT);
+        let mut buffer = BytesMut::from(&b"data: 0123456789\n\n"[..]);
+        let range = buffer.as_ptr_range();
+        let Some(SseFrame::Event(event)) = decoder.decode(&mut buffer) else {
+            panic!("no event")
+        };
+        assert!(range.contains(&event.data.as_ptr()));
     }
 }
