@@ -58,6 +58,8 @@ pub enum FaultKind {
     BadId,
     /// The `method` is no string.
     BadMethod,
+    /// More messages in one array than are taken.
+    BatchTooLong,
     /// An array with nothing in it (JR-22).
     EmptyBatch,
     /// A member stands twice.
@@ -88,6 +90,7 @@ impl fmt::Display for FaultKind {
             Self::BadErrorObject => "the error member is no error object",
             Self::BadId => "the id is neither a string nor an integer",
             Self::BadMethod => "the method is no string",
+            Self::BatchTooLong => "a batch of too many messages",
             Self::EmptyBatch => "an empty batch",
             Self::DuplicateMember => "a member stands twice",
             Self::LspHeader => {

@@ -186,7 +186,9 @@ impl<T> InFlight<T> {
         if let Some(paused_at) = entry.paused_at.take() {
             let waited = now.saturating_duration_since(paused_at);
             entry.started = entry.started.checked_add(waited).unwrap_or(now);
-            entry.heard = entry.heard.checked_add(waited).unwrap_or(now);
+            // Progress during the pause must not lie in the future afterwards.
+            let heard = entry.heard.checked_add(waited).unwrap_or(now);
+            entry.heard = heard.min(now);
         }
         let due = entry.due();
         self.note_due(due);
@@ -333,6 +335,24 @@ mod tests {
         table.resume(&id, now + 21 * SECOND);
         assert_eq!(table.next_deadline(), Some(now + 22 * SECOND));
         assert!(table.expire(now + 22 * SECOND).is_some());
+    }
+
+    #[test]
+    fn progress_during_a_pause_gives_no_extra_time() {
+        let now = start();
+        let mut table = InFlight::new();
+        let id = table.insert((), Deadline::new(Some(2 * SECOND), None), now);
+        table.pause(&id, now);
+        table.progress(&id, now + 10 * SECOND);
+        table.resume(&id, now + 10 * SECOND);
+        assert_eq!(
+            table.next_deadline(),
+            Some(now + 2 * SECOND),
+            "too early is fine"
+        );
+        assert_eq!(table.expire(now + 11 * SECOND), None);
+        assert_eq!(table.next_deadline(), Some(now + 12 * SECOND));
+        assert!(table.expire(now + 12 * SECOND).is_some());
     }
 
     #[test]

@@ -65,5 +65,8 @@ pub use error_object::ErrorObject;
 pub use fault::{FaultKind, MAX_EVIDENCE_BYTES, MessageFault, clean_excerpt};
 pub use id::RequestId;
 pub use in_flight::{InFlight, MAX_ABANDONED_IDS, Settled};
-pub use message::{Incoming, Message, Messages, Notification, Oddities, Oddity, Request, Response};
+pub use message::{
+    Incoming, MAX_BATCH_MEMBERS, Message, Messages, Notification, Oddities, Oddity, Request,
+    Response,
+};
 pub use raw::RawJson;

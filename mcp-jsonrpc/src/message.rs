@@ -15,10 +15,17 @@
 use std::fmt;
 
 use bytes::Bytes;
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::{ErrorObject, FaultKind, MessageFault, RawJson, RequestId, salvage};
+
+/// Most messages taken from one batch.
+///
+/// No server answers as many calls at once; without a limit, one frame of `[0,0,0,…]` would take fifty times its size in
+/// memory. What stands behind is reported as one [`FaultKind::BatchTooLong`].
+pub const MAX_BATCH_MEMBERS: usize = 1024;
 
 /// One JSON-RPC message with raw payloads.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,7 +80,8 @@ pub struct Response {
 pub enum Incoming {
     /// A message, and what was odd about it.
     Message(Message, Oddities),
-    /// Several messages in one array. Whether that is allowed depends on the protocol version (JR-20 to JR-23).
+    /// Several messages in one array, at most [`MAX_BATCH_MEMBERS`]. Whether that is allowed depends on the protocol
+    /// version (JR-20 to JR-23).
     Batch(Vec<Result<Message, MessageFault>>),
     /// Something that is no message.
     Fault(MessageFault),
@@ -184,22 +192,18 @@ impl Messages {
         }
     }
 
-    fn rest(&self) -> &str {
-        // The whole was checked in `new`, and `offset` always lies behind a complete JSON value.
-        self.frame
-            .get(self.offset..)
-            .and_then(|rest| std::str::from_utf8(rest).ok())
-            .unwrap_or("")
+    fn rest(&self) -> &[u8] {
+        self.frame.get(self.offset..).unwrap_or_default()
     }
 
     fn end(&mut self, kind: FaultKind) -> Incoming {
         let rest = self.rest();
-        let answers = if rest.starts_with('{') {
-            salvage::salvage_answer(rest.as_bytes())
+        let answers = if rest.starts_with(b"{") {
+            salvage::salvage_answer(rest)
         } else {
             None
         };
-        let fault = MessageFault::new(kind, rest.as_bytes(), answers);
+        let fault = MessageFault::new(kind, rest, answers);
         self.offset = self.frame.len();
         Incoming::Fault(fault)
     }
@@ -209,12 +213,9 @@ impl Iterator for Messages {
     type Item = Incoming;
 
     fn next(&mut self) -> Option<Incoming> {
+        self.offset += padding_length(self.rest());
         let rest = self.rest();
-        let trimmed = rest.trim_start_matches(is_padding);
-        let skipped = rest.len() - trimmed.len();
-        self.offset += skipped;
-        let rest = self.rest();
-        let item = match rest.as_bytes().first()? {
+        let item = match rest.first()? {
             b'{' => match read_value::<Envelope<'_>>(rest) {
                 Ok((envelope, length)) => {
                     let mut oddities = self.oddities;
@@ -230,21 +231,17 @@ impl Iterator for Messages {
                 }
                 Err(kind) => self.end(kind),
             },
-            b'[' => match read_value::<Vec<&RawValue>>(rest) {
-                Ok((members, 0..)) if members.is_empty() => self.end(FaultKind::EmptyBatch),
+            b'[' => match read_value::<Members<'_>>(rest) {
                 Ok((members, length)) => {
-                    let batch = members
-                        .into_iter()
-                        .map(|raw| read_member(&self.frame, raw))
-                        .collect();
+                    let read = members.classify(&self.frame, &rest[..length]);
                     self.offset += length;
-                    Incoming::Batch(batch)
+                    read
                 }
                 Err(kind) => self.end(kind),
             },
             _ if self.taken > 0 => self.end(FaultKind::TrailingText),
             _ if is_lsp_header(rest) => self.end(FaultKind::LspHeader),
-            _ if serde_json::from_str::<&RawValue>(rest).is_ok() => {
+            _ if serde_json::from_slice::<&RawValue>(rest).is_ok() => {
                 self.end(FaultKind::NotAMessage)
             }
             _ => self.end(FaultKind::NotJson),
@@ -254,20 +251,30 @@ impl Iterator for Messages {
     }
 }
 
-/// What may stand around a message without being part of it (C014).
-fn is_padding(character: char) -> bool {
-    matches!(character, ' ' | '\t' | '\r' | '\n' | '\0' | '\u{feff}')
+/// How many bytes at the start of `text` may stand around a message without being part of it (C014).
+fn padding_length(text: &[u8]) -> usize {
+    const BOM: &[u8] = b"\xef\xbb\xbf";
+    let mut rest = text;
+    loop {
+        rest = match rest {
+            [b' ' | b'\t' | b'\r' | b'\n' | 0, rest @ ..] => rest,
+            _ => match rest.strip_prefix(BOM) {
+                Some(rest) => rest,
+                None => return text.len() - rest.len(),
+            },
+        };
+    }
 }
 
-fn is_lsp_header(text: &str) -> bool {
-    const NAME: &str = "content-length:";
+fn is_lsp_header(text: &[u8]) -> bool {
+    const NAME: &[u8] = b"content-length:";
     text.get(..NAME.len())
         .is_some_and(|start| start.eq_ignore_ascii_case(NAME))
 }
 
 /// Reads one value from the start of `text`, with its length in bytes.
-fn read_value<'a, T: Deserialize<'a>>(text: &'a str) -> Result<(T, usize), FaultKind> {
-    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<T>();
+fn read_value<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<(T, usize), FaultKind> {
+    let mut stream = serde_json::Deserializer::from_slice(text).into_iter::<T>();
     match stream.next() {
         Some(Ok(value)) => {
             let length = stream.byte_offset();
@@ -279,17 +286,72 @@ fn read_value<'a, T: Deserialize<'a>>(text: &'a str) -> Result<(T, usize), Fault
     }
 }
 
+/// The members of a batch; past [`MAX_BATCH_MEMBERS`] they are read over.
+struct Members<'a> {
+    first: Vec<&'a RawValue>,
+    are_all: bool,
+}
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MembersVisitor;
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut first = Vec::new();
+                while first.len() < MAX_BATCH_MEMBERS {
+                    match seq.next_element()? {
+                        Some(raw) => first.push(raw),
+                        None => {
+                            return Ok(Members {
+                                first,
+                                are_all: true,
+                            });
+                        }
+                    }
+                }
+                let mut are_all = true;
+                while seq.next_element::<IgnoredAny>()?.is_some() {
+                    are_all = false;
+                }
+                Ok(Members { first, are_all })
+            }
+        }
+        deserializer.deserialize_seq(MembersVisitor)
+    }
+}
+
+impl Members<'_> {
+    fn classify(self, frame: &Bytes, text: &[u8]) -> Incoming {
+        let fault = |kind| MessageFault::new(kind, text, None);
+        if self.first.is_empty() {
+            return Incoming::Fault(fault(FaultKind::EmptyBatch));
+        }
+        let rest = (!self.are_all).then(|| Err(fault(FaultKind::BatchTooLong)));
+        let members = self.first.into_iter().map(|raw| read_member(frame, raw));
+        Incoming::Batch(members.chain(rest).collect())
+    }
+}
+
 /// Reads one member of a batch.
 fn read_member(frame: &Bytes, raw: &RawValue) -> Result<Message, MessageFault> {
-    let text = raw.get();
-    let fault = |kind| MessageFault::new(kind, text.as_bytes(), None);
-    if text.starts_with('[') {
+    let text = raw.get().as_bytes();
+    let fault = |kind| MessageFault::new(kind, text, None);
+    if text.starts_with(b"[") {
         return Err(fault(FaultKind::NestedBatch));
     }
-    if !text.starts_with('{') {
+    if !text.starts_with(b"{") {
         return Err(fault(FaultKind::NotAMessage));
     }
-    let (envelope, _) = read_value::<Envelope<'_>>(text).map_err(fault)?;
+    let (envelope, _) = read_value::<Envelope<'_>>(text).map_err(|kind| {
+        // Only the repetition is wrong; the call it answers fails at once.
+        MessageFault::new(kind, text, salvage::salvage_answer(text))
+    })?;
     envelope.classify(frame, text, &mut Oddities::default())
 }
 
@@ -319,10 +381,10 @@ impl Envelope<'_> {
     fn classify(
         self,
         frame: &Bytes,
-        text: &str,
+        text: &[u8],
         oddities: &mut Oddities,
     ) -> Result<Message, MessageFault> {
-        let fault = |kind, answers| MessageFault::new(kind, text.as_bytes(), answers);
+        let fault = |kind, answers| MessageFault::new(kind, text, answers);
         let has_version = self.jsonrpc.is_some_and(|raw| raw.get() == "\"2.0\"");
         let id = match self.id {
             Some(raw) if raw.get() != "null" => {
@@ -410,18 +472,18 @@ mod tests {
             Incoming::Batch(members) => {
                 let members: Vec<_> = members
                     .iter()
-                    .map(|member| {
-                        member
-                            .as_ref()
-                            .map_or_else(|fault| format!("{:?}", fault.kind), show_message)
-                    })
+                    .map(|member| member.as_ref().map_or_else(show_fault, show_message))
                     .collect();
                 format!("[{}]", members.join(", "))
             }
-            Incoming::Fault(fault) => match &fault.answers {
-                Some(id) => format!("{:?} answers {id}", fault.kind),
-                None => format!("{:?}", fault.kind),
-            },
+            Incoming::Fault(fault) => show_fault(fault),
+        }
+    }
+
+    fn show_fault(fault: &MessageFault) -> String {
+        match &fault.answers {
+            Some(id) => format!("{:?} answers {id}", fault.kind),
+            None => format!("{:?}", fault.kind),
         }
     }
 
@@ -608,13 +670,43 @@ mod tests {
             ),
             (
                 r#"[1,[],{"jsonrpc":"2.0","id":2}]"#,
-                "[NotAMessage, NestedBatch, NeitherResultNorError]",
+                "[NotAMessage, NestedBatch, NeitherResultNorError answers 2]",
+            ),
+            (
+                r#"[{"jsonrpc":"2.0","id":2,"id":3}]"#,
+                "[DuplicateMember answers 2]",
             ),
             ("[1,", "NotJson"),
         ];
         for (line, expected) in cases {
             let shown: Vec<_> = read(line).iter().map(show).collect();
             assert_eq!(shown, [*expected], "{line}");
+        }
+    }
+
+    #[test]
+    fn an_empty_batch_takes_nothing_with_it() {
+        let shown: Vec<_> = read(r#"[] {"jsonrpc":"2.0","id":1,"result":{}}"#)
+            .iter()
+            .map(show)
+            .collect();
+        assert_eq!(shown, ["EmptyBatch", "ok 1 {} {SeveralOnOneLine}"]);
+    }
+
+    #[test]
+    fn batches_are_bounded() {
+        for (count, expected) in [
+            (MAX_BATCH_MEMBERS, MAX_BATCH_MEMBERS),
+            (MAX_BATCH_MEMBERS + 1, MAX_BATCH_MEMBERS + 1),
+            (100 * MAX_BATCH_MEMBERS, MAX_BATCH_MEMBERS + 1),
+        ] {
+            let items = read(&format!("[0{}]", ",0".repeat(count - 1)));
+            let [Incoming::Batch(members)] = &items[..] else {
+                panic!("no batch")
+            };
+            assert_eq!(members.len(), expected);
+            let last = members.last().unwrap().as_ref().unwrap_err().kind;
+            assert_eq!(last == FaultKind::BatchTooLong, count > MAX_BATCH_MEMBERS);
         }
     }
 

@@ -124,7 +124,13 @@ impl EnvelopeScanner {
             return;
         }
         match (self.place, byte) {
-            (_, b' ' | b'\t' | b'\r' | b'\n') => {}
+            (_, b' ' | b'\t' | b'\r' | b'\n') => {
+                // `7 7` is not 77. One space stands for all, so that wide gaps don't fill the limit.
+                if !self.text.is_empty() && !self.text.ends_with(b" ") {
+                    self.keep(b' ');
+                }
+            }
+            (Place::Start, 0) => {}
             (Place::Start, b'{') => self.place = Place::Key,
             (Place::Key, b'"') => {
                 self.text.clear();
@@ -227,6 +233,9 @@ mod tests {
             (r#"{"id":7"#, None, false), // may be the start of 77
             (r#"{"id":"7"#, None, false),
             (r#"{"id":7,,}"#, n(7), false),
+            (r#"{"id":7 7,"x":1}"#, None, false),
+            ("{\"id\" \n:\t7 \r\n , \"x\":1}", n(7), false),
+            (" \0{\"id\":7}", n(7), false), // C014
             (r#"[{"id":7}]"#, None, false),
             ("", None, false),
             ("noise", None, false),
