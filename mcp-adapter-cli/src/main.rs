@@ -1,9 +1,198 @@
-//! Being built.
+//! `mcpline`: a terminal host for Model Context Protocol servers.
+//!
+//! A thin layer over `mcp-client`: it reads words, calls the library and prints. No protocol, no retries, no processes of
+//! its own; the built-in demo servers excepted.
+
+mod app;
+mod arguments;
+mod cli;
+mod command;
 mod config;
 mod demo;
 mod duration;
+mod failure;
 mod nearest;
+mod result;
+mod schema;
 mod secret;
-fn main() -> std::process::ExitCode {
-    demo::serve(demo::Kind::Notes)
+mod servers;
+mod text;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{CommandFactory as _, Parser as _};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::app::{App, SharedApp};
+use crate::cli::{Cli, ColorChoice, Command, DemoServer};
+use crate::config::Folders;
+use crate::failure::{Failure, exit};
+
+/// Longest the end of all servers is waited for after a signal.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() {
+                ExitCode::from(exit::USAGE)
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    if let Some(Command::Demo {
+        stdio: Some(server),
+    }) = &cli.command
+    {
+        return demo::serve(match server {
+            DemoServer::Notes => demo::Kind::Notes,
+            DemoServer::Clock => demo::Kind::Clock,
+        });
+    }
+    match cli.global.color {
+        ColorChoice::Auto => anstream::ColorChoice::Auto,
+        ColorChoice::Always => anstream::ColorChoice::Always,
+        ColorChoice::Never => anstream::ColorChoice::Never,
+    }
+    .write_global();
+    if cli.global.verbose > 1 {
+        let filter =
+            tracing_subscriber::EnvFilter::new("mcp_client=debug,mcp_transport_stdio=debug");
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(std::io::stderr)
+            .init();
+    }
+    let folders = match Folders::from_environment() {
+        Ok(folders) => folders,
+        Err(error) => {
+            anstream::eprintln!("error: the working folder can't be found: {error}");
+            return ExitCode::from(exit::USAGE);
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            anstream::eprintln!("error: no runtime: {error}");
+            return ExitCode::from(exit::OTHER);
+        }
+    };
+    let mut global = cli.global;
+    if let Some(Command::Demo { .. }) = &cli.command {
+        global.demo = true;
+    }
+    let app = Arc::new(App::new(global, folders));
+    let code = runtime.block_on(supervised(&app, cli.command));
+    runtime.shutdown_background();
+    ExitCode::from(code)
+}
+
+/// Runs the command; ends it in order on the first signal, at once on the second.
+async fn supervised(app: &SharedApp, command: Option<Command>) -> u8 {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    ) else {
+        anstream::eprintln!("error: signals can't be received");
+        return exit::OTHER;
+    };
+    let code = tokio::select! {
+        outcome = run(app, command) => {
+            let code = match outcome {
+                Ok(code) => code,
+                Err(failure) => {
+                    report(app, &failure);
+                    failure.exit
+                }
+            };
+            // Also when a command gave up half way.
+            let _ = tokio::time::timeout(STOP_LIMIT, app.close_all()).await;
+            return code;
+        }
+        _ = interrupt.recv() => exit::INTERRUPTED,
+        _ = terminate.recv() => exit::TERMINATED,
+    };
+    // The command's future is gone, and with it its calls: the servers have been told.
+    let begun = std::time::Instant::now();
+    let closing = async {
+        if code == exit::INTERRUPTED {
+            app.close_interrupted().await
+        } else {
+            app.close_all().await
+        }
+    };
+    tokio::select! {
+        _ = tokio::time::timeout(STOP_LIMIT, closing) => app.say(&format!("cancelled: told the servers, which ended after {}", duration::shown(begun.elapsed()))),
+        _ = interrupt.recv() => app.say("leaving at once"),
+        _ = terminate.recv() => app.say("leaving at once"),
+    }
+    code
+}
+
+/// Shows a failure: a document where documents are wanted, else text.
+fn report(app: &App, failure: &Failure) {
+    if app.global.json {
+        app.print_json(&app.document(serde_json::json!({}), Some(failure)));
+    } else {
+        app.complain(failure);
+    }
+}
+
+async fn run(app: &SharedApp, command: Option<Command>) -> Result<u8, Failure> {
+    match command {
+        None => start(app).await,
+        Some(Command::Demo { .. }) => command::demo::run(app).await,
+        Some(Command::Ls {
+            servers,
+            no_connect,
+            adhoc,
+        }) => command::ls::run(app, &servers, no_connect, &adhoc.server_command).await,
+        Some(Command::Tools {
+            targets,
+            schema,
+            full,
+            adhoc,
+        }) => command::tools::run(app, &targets, schema, full, &adhoc.server_command).await,
+        Some(Command::Show { target, adhoc }) => {
+            command::show::run(app, target.as_deref(), &adhoc.server_command).await
+        }
+        Some(Command::Call(args)) => command::call::run(app, &args).await,
+        Some(Command::Check {
+            servers,
+            require,
+            adhoc,
+        }) => command::check::run(app, &servers, &require, &adhoc.server_command).await,
+        Some(Command::Doctor { servers, adhoc }) => {
+            command::doctor::run(app, &servers, &adhoc.server_command).await
+        }
+        Some(Command::Config { command }) => command::config::run(app, &command),
+        Some(Command::Completions { shell }) => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "mcpline", &mut script);
+            app.print([String::from_utf8_lossy(&script).trim_end()]);
+            Ok(0)
+        }
+    }
+}
+
+/// No command: the configured servers at rest, or how to begin.
+async fn start(app: &SharedApp) -> Result<u8, Failure> {
+    let (_, located) = servers::load(app);
+    if located.files.is_empty() && !app.global.demo {
+        app.print([
+            "mcpline demo               a first look: two built-in servers, nothing else needed",
+            "mcpline tools -- COMMAND … look at any stdio server",
+            "mcpline --help             all commands; servers come from an mcp.json (mcpline config path)",
+        ]);
+        return Ok(0);
+    }
+    command::ls::run(app, &[], true, &[]).await
 }

@@ -13,10 +13,8 @@ mod setup;
 
 pub(crate) use approval::Approvals;
 pub(crate) use expand::Origin;
-pub(crate) use launch::{Launch, fingerprint, resolve};
+pub(crate) use launch::{fingerprint, resolve};
 pub(crate) use lint::lint;
 pub(crate) use locate::{CONFIG_VARIABLE, Folders, Located, locate};
-pub(crate) use model::{
-    Entry, InheritEnv, Limits, Place, Problem, Scope, Server, StdioServer, quoted, shortened,
-};
+pub(crate) use model::{Entry, InheritEnv, Limits, Scope, Server, quoted, shortened};
 pub(crate) use setup::Setup;

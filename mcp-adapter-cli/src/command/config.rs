@@ -1,0 +1,225 @@
+//! `mcpline config`: what the configuration files say.
+
+use serde_json::json;
+
+use crate::app::SharedApp;
+use crate::cli::ConfigCommand;
+use crate::config::{CONFIG_VARIABLE, Entry, Origin, Server, lint, resolve};
+use crate::failure::{Failure, exit};
+use crate::nearest::nearest;
+use crate::servers::load;
+use crate::text::table;
+
+pub(crate) fn run(app: &SharedApp, command: &ConfigCommand) -> Result<u8, Failure> {
+    let (setup, located) = load(app);
+    match command {
+        ConfigCommand::Path => {
+            if app.global.json {
+                let files: Vec<_> = located
+                    .files
+                    .iter()
+                    .map(|(file, scope)| json!({"file": file, "scope": scope.to_string()}))
+                    .collect();
+                app.print_json(
+                    &app.document(json!({"files": files, "searched": located.searched}), None),
+                );
+                return Ok(0);
+            }
+            app.print(
+                located
+                    .files
+                    .iter()
+                    .map(|(file, scope)| format!("{}  ({scope})", file.display())),
+            );
+            if located.files.is_empty() {
+                app.say(&format!(
+                    "no file was found; ${CONFIG_VARIABLE} and --config name one"
+                ));
+                for place in &located.searched {
+                    app.say(&format!("  looked for {}", place.display()));
+                }
+                if let Some(user) = app.folders.user_file() {
+                    app.say(&format!("  looked for {}", user.display()));
+                }
+            }
+            return Ok(0);
+        }
+        ConfigCommand::List => {
+            if app.global.json {
+                let servers: Vec<_> = setup.entries.iter().map(|entry| json!({
+                    "server": entry.id, "place": entry.place.to_string(), "scope": entry.scope.to_string(), "disabled": entry.disabled,
+                    "transport": entry.server.as_ref().map(Server::transport).ok(), "error": entry.server.as_ref().err().map(ToString::to_string),
+                })).collect();
+                app.print_json(&app.document(json!({"servers": servers}), None));
+            } else {
+                let rows: Vec<_> = setup
+                    .entries
+                    .iter()
+                    .map(|entry| {
+                        let what = match &entry.server {
+                            Ok(Server::Stdio(server)) => server.command_line(),
+                            Ok(Server::Http { origin }) => origin.clone(),
+                            Err(problem) => format!("error: {}", problem.message),
+                        };
+                        let state = if entry.disabled { "disabled" } else { "" };
+                        vec![
+                            entry.id.clone(),
+                            entry.place.to_string(),
+                            state.to_owned(),
+                            what,
+                        ]
+                    })
+                    .collect();
+                app.print(table(&rows));
+            }
+        }
+        ConfigCommand::Check => return check(app, &setup),
+        ConfigCommand::Explain { server } => {
+            let entry = setup.get(server).ok_or_else(|| {
+                let failure = Failure::new(
+                    exit::NOT_FOUND,
+                    "unknown_server",
+                    format!("there is no server {server:?}"),
+                );
+                match nearest(server, setup.entries.iter().map(|entry| entry.id.as_str())) {
+                    Some(near) => {
+                        failure.next(format!("mcpline config explain {near}"), "nearest name")
+                    }
+                    None => failure.next("mcpline config list", "the servers there are"),
+                }
+            })?;
+            return explain(app, entry);
+        }
+    }
+    match setup.failures.first() {
+        Some(failure) => Err(Failure::new(exit::USAGE, "config", failure.to_string())),
+        None => Ok(0),
+    }
+}
+
+/// All mistakes and oddities of all files.
+fn check(app: &SharedApp, setup: &crate::config::Setup) -> Result<u8, Failure> {
+    let mut errors: Vec<_> = setup.failures.iter().map(ToString::to_string).collect();
+    let mut notes: Vec<_> = setup.notes.iter().map(ToString::to_string).collect();
+    for entry in &setup.entries {
+        notes.extend(entry.notes.iter().map(ToString::to_string));
+        match &entry.server {
+            Ok(Server::Stdio(server)) => {
+                if let Err(problem) = resolve(entry, server, &app.folders, &|name| {
+                    std::env::var(name).ok()
+                }) {
+                    errors.push(problem.to_string());
+                }
+                notes.extend(
+                    lint(&server.command, &server.args)
+                        .into_iter()
+                        .map(|hint| format!("{}: {}: {hint}", entry.place, entry.id)),
+                );
+            }
+            Ok(Server::Http { origin }) => {
+                errors.push(format!(
+                    "{}: {}: HTTP servers are not supported yet ({origin})",
+                    entry.place, entry.id
+                ));
+            }
+            Err(problem) => errors.push(problem.to_string()),
+        }
+    }
+    if app.global.json {
+        app.print_json(&app.document(
+            json!({"errors": errors, "notes": notes, "servers": setup.entries.len()}),
+            None,
+        ));
+    } else {
+        app.print(errors.iter().map(|error| format!("error: {error}")));
+        app.print(notes.iter().map(|note| format!("note: {note}")));
+        app.say(&format!(
+            "{} servers, {} errors, {} notes",
+            setup.entries.len(),
+            errors.len(),
+            notes.len()
+        ));
+    }
+    Ok(if errors.is_empty() { 0 } else { exit::USAGE })
+}
+
+/// Where every value of an entry comes from. Values of variables are never shown.
+fn explain(app: &SharedApp, entry: &Entry) -> Result<u8, Failure> {
+    let mut rows = vec![
+        vec![
+            "where".to_owned(),
+            format!("{} ({} file)", entry.place, entry.scope),
+        ],
+        vec![
+            "state".to_owned(),
+            if entry.disabled {
+                "disabled"
+            } else {
+                "enabled"
+            }
+            .to_owned(),
+        ],
+    ];
+    let mut code = 0;
+    match &entry.server {
+        Ok(Server::Http { origin }) => rows.push(vec![
+            "url".to_owned(),
+            format!("{origin} (HTTP servers are not supported yet)"),
+        ]),
+        Err(problem) => {
+            rows.push(vec!["error".to_owned(), problem.message.clone()]);
+            code = exit::USAGE;
+        }
+        Ok(Server::Stdio(server)) => {
+            rows.push(vec!["command".to_owned(), server.command_line()]);
+            match resolve(entry, server, &app.folders, &|name| {
+                std::env::var(name).ok()
+            }) {
+                Ok(launch) => {
+                    rows.push(vec!["folder".to_owned(), launch.cwd.display().to_string()]);
+                    for (name, value) in &launch.env {
+                        let what = if value.is_some() {
+                            "set, value hidden"
+                        } else {
+                            "taken away"
+                        };
+                        rows.push(vec!["env".to_owned(), format!("{name}: {what}")]);
+                    }
+                    for (key, name, origin) in &launch.expansions {
+                        let from = match origin {
+                            Origin::Default => "its default",
+                            Origin::Known => "the environment",
+                        };
+                        rows.push(vec![
+                            "variable".to_owned(),
+                            format!("{key}: ${{{name}}} comes from {from}"),
+                        ]);
+                    }
+                }
+                Err(problem) => {
+                    rows.push(vec!["error".to_owned(), problem.message]);
+                    code = exit::USAGE;
+                }
+            }
+        }
+    }
+    rows.extend(
+        entry
+            .notes
+            .iter()
+            .map(|note| vec!["note".to_owned(), note.message.clone()]),
+    );
+    if app.global.json {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|row| json!({"what": row[0], "value": row[1]}))
+            .collect();
+        app.print_json(&app.document(json!({"server": entry.id, "values": rows}), None));
+    } else {
+        app.print(
+            std::iter::once(entry.id.clone())
+                .chain(table(&rows).into_iter().map(|line| format!("  {line}"))),
+        );
+    }
+    Ok(code)
+}

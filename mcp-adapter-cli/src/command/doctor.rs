@@ -1,0 +1,351 @@
+//! `mcpline doctor`: every step from the entry to a clean end, each with what was found.
+
+use std::time::{Duration, Instant};
+
+use mcp_client::CallOptions;
+use mcp_client::mcp_jsonrpc::Deadline;
+use mcp_client::mcp_proto::Era;
+use mcp_client::stdio::look_up;
+use serde_json::{Value, json};
+
+use super::tools_of;
+use crate::app::SharedApp;
+use crate::config::{Origin, Server, lint, resolve};
+use crate::duration::shown;
+use crate::failure::{Failure, exit};
+use crate::servers::{self, Target};
+use crate::text::one_line;
+
+/// How a step went.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Mark {
+    Fail,
+    Note,
+    Ok,
+}
+
+impl Mark {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Fail => "FAIL",
+            Self::Note => "note",
+            Self::Ok => "ok",
+        }
+    }
+}
+
+/// The steps of one server.
+struct Findings {
+    lines: Vec<(Mark, &'static str, String)>,
+    failure: Option<Failure>,
+}
+
+impl Findings {
+    fn add(&mut self, mark: Mark, step: &'static str, what: impl Into<String>) {
+        self.lines.push((mark, step, what.into()));
+    }
+
+    fn fail(&mut self, step: &'static str, failure: Failure) {
+        self.add(Mark::Fail, step, failure.message.clone());
+        for cause in &failure.causes {
+            self.add(Mark::Fail, "cause", cause.clone());
+        }
+        for line in &failure.stderr {
+            self.add(Mark::Note, "stderr", line.clone());
+        }
+        for note in &failure.notes {
+            self.add(Mark::Note, step, note.clone());
+        }
+        self.failure = Some(failure);
+    }
+}
+
+pub(crate) async fn run(
+    app: &SharedApp,
+    wanted: &[String],
+    server_command: &[String],
+) -> Result<u8, Failure> {
+    let targets = servers::all(app, server_command)?;
+    let targets = if wanted.is_empty() {
+        targets
+    } else {
+        servers::chosen(targets, wanted)?
+    };
+    let mut failed = Vec::new();
+    let mut documents = Vec::new();
+    for target in &targets {
+        let findings = examine(app, target).await;
+        documents.push(document(target, &findings));
+        if !app.global.json {
+            app.print([target.id.clone()]);
+            app.print(findings.lines.iter().map(|(mark, step, what)| {
+                format!(
+                    "  {:4}  {step:9} {}",
+                    mark.word(),
+                    what.replace('\n', "\n                  ")
+                )
+            }));
+            let verdict = match &findings.failure {
+                None => "works".to_owned(),
+                Some(failure) => {
+                    format!("does not work: {}", failure.stage.unwrap_or(failure.kind))
+                }
+            };
+            app.print([format!("  {verdict}"), String::new()]);
+        }
+        failed.extend(findings.failure);
+    }
+    if app.global.json {
+        app.print_json(&app.document(json!({"servers": documents}), failed.first()));
+    }
+    Ok(match failed.as_slice() {
+        [] => 0,
+        [only] if targets.len() == 1 => only.exit,
+        _ => exit::PARTIAL,
+    })
+}
+
+fn document(target: &Target, findings: &Findings) -> Value {
+    let steps: Vec<_> = findings
+        .lines
+        .iter()
+        .map(|(mark, step, what)| json!({"mark": mark.word(), "step": step, "what": what}))
+        .collect();
+    json!({"server": target.id, "ok": findings.failure.is_none(), "steps": steps})
+}
+
+async fn examine(app: &SharedApp, target: &Target) -> Findings {
+    let mut findings = Findings {
+        lines: Vec::new(),
+        failure: None,
+    };
+    findings.add(Mark::Ok, "entry", target.place.clone());
+    if target.disabled {
+        findings.add(Mark::Note, "entry", "disabled; looked at all the same");
+    }
+    look_at_entry(app, target, &mut findings);
+    let command = match &target.launch {
+        Ok(command) => command,
+        Err(failure) => {
+            findings.fail("entry", failure.clone());
+            return findings;
+        }
+    };
+    let env = command.resolve_env();
+    match look_up(
+        command.program(),
+        env.path(),
+        command.folder(),
+        app.folders.home.as_deref(),
+    ) {
+        Ok(path) => findings.add(Mark::Ok, "program", path.display().to_string()),
+        Err(error) => findings.add(Mark::Fail, "program", error.to_string()),
+    }
+    if let Some(folder) = command.folder() {
+        let mark = if folder.is_dir() {
+            Mark::Ok
+        } else {
+            Mark::Fail
+        };
+        findings.add(mark, "folder", folder.display().to_string());
+    }
+    let names: Vec<_> = env
+        .variables
+        .keys()
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    findings.add(
+        Mark::Ok,
+        "passed on",
+        format!(
+            "{} variables: {}",
+            names.len(),
+            one_line(&names.join(" "), 300)
+        ),
+    );
+    if !env.unpassed_network_names.is_empty() {
+        findings.add(
+            Mark::Note,
+            "not passed",
+            env.unpassed_network_names.join(", "),
+        );
+    }
+    let args: Vec<_> = command
+        .arguments()
+        .iter()
+        .map(|arg| arg.to_string_lossy().into_owned())
+        .collect();
+    for hint in lint(&command.program().to_string_lossy(), &args) {
+        findings.add(Mark::Note, "hint", hint);
+    }
+    let connected = match servers::connect(app, target).await {
+        Ok(connected) => connected,
+        Err(failure) => {
+            findings.fail("start", failure);
+            return findings;
+        }
+    };
+    findings.add(
+        Mark::Ok,
+        "start",
+        format!("ready after {}", shown(connected.took)),
+    );
+    look_at_session(target, &connected, &mut findings).await;
+    let begun = Instant::now();
+    let report = connected.client.close().await;
+    app.close_all().await;
+    let mark = if report.leftovers {
+        Mark::Fail
+    } else if report.forced {
+        Mark::Note
+    } else {
+        Mark::Ok
+    };
+    let leftovers = if report.leftovers {
+        "; processes were left behind"
+    } else {
+        "; nothing was left behind"
+    };
+    findings.add(
+        mark,
+        "end",
+        format!(
+            "{} in {}{leftovers}",
+            report.summary,
+            shown(begun.elapsed())
+        ),
+    );
+    findings
+}
+
+/// Where the entry's values come from.
+fn look_at_entry(app: &SharedApp, target: &Target, findings: &mut Findings) {
+    if app.global.demo {
+        return;
+    }
+    let (setup, _) = servers::load(app);
+    let Some(entry) = setup.get(&target.id) else {
+        return;
+    };
+    for note in &entry.notes {
+        findings.add(Mark::Note, "entry", note.message.clone());
+    }
+    if let Ok(Server::Stdio(server)) = &entry.server
+        && let Ok(launch) = resolve(entry, server, &app.folders, &|name| {
+            std::env::var(name).ok()
+        })
+    {
+        for (key, name, origin) in &launch.expansions {
+            let from = match origin {
+                Origin::Default => "its default",
+                Origin::Known => "the environment",
+            };
+            findings.add(
+                Mark::Ok,
+                "variable",
+                format!("{key}: ${{{name}}} comes from {from}"),
+            );
+        }
+    }
+}
+
+async fn look_at_session(target: &Target, connected: &servers::Connected, findings: &mut Findings) {
+    let client = &connected.client;
+    let agreement = client.agreement();
+    if let Some(probe) = &agreement.probe {
+        findings.add(Mark::Ok, "probe", format!("not modern: {probe}"));
+    } else if agreement.era == Era::Modern {
+        findings.add(
+            Mark::Ok,
+            "probe",
+            "answered: the server speaks the modern era",
+        );
+    }
+    let name = client.server_info().map_or_else(
+        || "does not say who it is".to_owned(),
+        |info| format!("{} {}", info.name, info.version),
+    );
+    findings.add(
+        Mark::Ok,
+        "speaks",
+        format!(
+            "{} ({}); {}",
+            agreement.version,
+            agreement.era,
+            one_line(&name, 100)
+        ),
+    );
+    findings.add(
+        Mark::Ok,
+        "offers",
+        client.capabilities().names().collect::<Vec<_>>().join(", "),
+    );
+    if let Some(text) = client.instructions() {
+        findings.add(
+            Mark::Ok,
+            "says",
+            format!("{} bytes of instructions", text.len()),
+        );
+    }
+    let begun = Instant::now();
+    match tools_of(target, connected).await {
+        Ok(list) => {
+            let bytes: usize = list
+                .tools
+                .iter()
+                .map(|tool| {
+                    tool.input_schema.get().len()
+                        + tool.description.as_ref().map_or(0, String::len)
+                        + tool.name.len()
+                })
+                .sum();
+            findings.add(
+                Mark::Ok,
+                "tools",
+                format!(
+                    "{} in {}, about {} tokens for a model",
+                    list.tools.len(),
+                    shown(begun.elapsed()),
+                    bytes / 4
+                ),
+            );
+            for note in &list.notes {
+                findings.add(Mark::Note, "tools", note.to_string());
+            }
+        }
+        Err(failure) => findings.fail("tools", failure),
+    }
+    let begun = Instant::now();
+    match client
+        .ping(CallOptions::default().with_deadline(Deadline::total(Duration::from_secs(10))))
+        .await
+    {
+        Ok(()) => findings.add(
+            Mark::Ok,
+            "ping",
+            format!("answered in {}", shown(begun.elapsed())),
+        ),
+        Err(error) => findings.fail("ping", Failure::of(&error, &target.scrubber())),
+    }
+    let diagnostics = client.diagnostics();
+    let scrubber = target.scrubber();
+    if diagnostics.noise > 0 {
+        let example = diagnostics
+            .noise_examples
+            .front()
+            .map_or_else(String::new, |example| {
+                format!(", such as {}", scrubber.scrub(example))
+            });
+        findings.add(
+            Mark::Note,
+            "output",
+            format!("{} lines that are no messages{example}", diagnostics.noise),
+        );
+    }
+    for (quirk, times) in &diagnostics.quirks {
+        findings.add(Mark::Note, "quirk", format!("{quirk} ({times} times)"));
+    }
+    for violation in &diagnostics.violation_examples {
+        findings.add(Mark::Note, "violation", scrubber.scrub(violation));
+    }
+}

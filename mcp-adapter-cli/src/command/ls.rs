@@ -1,0 +1,161 @@
+//! `mcpline ls`: the servers and how they are.
+
+use serde_json::{Value, json};
+
+use super::tools_of;
+use crate::app::SharedApp;
+use crate::duration::shown;
+use crate::failure::{Failure, exit};
+use crate::servers::{self, Target};
+use crate::text::table;
+
+pub(crate) async fn run(
+    app: &SharedApp,
+    wanted: &[String],
+    no_connect: bool,
+    server_command: &[String],
+) -> Result<u8, Failure> {
+    let targets = servers::all(app, server_command)?;
+    let targets = if wanted.is_empty() {
+        targets
+    } else {
+        servers::chosen(targets, wanted)?
+    };
+    let rows = if no_connect {
+        targets.iter().map(|target| Row::at_rest(target)).collect()
+    } else {
+        connect(app, &targets).await
+    };
+    app.close_all().await;
+    if app.global.json {
+        let servers: Vec<_> = rows.iter().map(|row| row.json.clone()).collect();
+        app.print_json(&app.document(json!({"servers": servers}), None));
+        return Ok(0);
+    }
+    let header = [
+        "SERVER",
+        "STATE",
+        "TRANSPORT",
+        "VERSION",
+        "TOOLS",
+        "TIME",
+        "",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    let lines: Vec<_> = std::iter::once(header)
+        .chain(rows.into_iter().map(|row| row.cells))
+        .collect();
+    app.print(table(&lines));
+    Ok(0)
+}
+
+struct Row {
+    cells: Vec<String>,
+    json: Value,
+}
+
+impl Row {
+    fn new(
+        target: &Target,
+        state: &str,
+        version: &str,
+        tools: &str,
+        time: &str,
+        remark: &str,
+    ) -> Self {
+        let cells = [
+            &target.id,
+            state,
+            target.transport,
+            version,
+            tools,
+            time,
+            remark,
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        Self {
+            cells,
+            json: json!({"server": target.id, "state": state, "transport": target.transport, "place": target.place}),
+        }
+    }
+
+    fn at_rest(target: &Target) -> Self {
+        match &target.launch {
+            _ if target.disabled => Self::new(target, "disabled", "-", "-", "-", ""),
+            Ok(_) => Self::new(target, "not started", "-", "-", "-", ""),
+            Err(failure) => Self::failed(target, failure),
+        }
+    }
+
+    fn failed(target: &Target, failure: &Failure) -> Self {
+        let state = match failure.exit {
+            exit::PERSON_NEEDED => "approval needed",
+            exit::USAGE => "config error",
+            exit::TIMEOUT => "timed out",
+            _ => "failed",
+        };
+        let prefix = format!("{}: ", target.id);
+        let what = failure.causes.last().map_or_else(
+            || {
+                failure
+                    .message
+                    .strip_prefix(&prefix)
+                    .unwrap_or(&failure.message)
+            },
+            String::as_str,
+        );
+        let remark = format!(
+            "{}; mcpline doctor {}",
+            crate::text::one_line(what, 70),
+            crate::config::quoted(&target.id)
+        );
+        let mut row = Self::new(target, state, "-", "-", "-", &remark);
+        row.json["error"] = failure.json();
+        row
+    }
+}
+
+async fn connect(app: &SharedApp, targets: &[Target]) -> Vec<Row> {
+    let enabled: Vec<_> = targets
+        .iter()
+        .filter(|target| !target.disabled)
+        .cloned()
+        .collect();
+    let mut outcomes = servers::connect_all(app, &enabled).await.into_iter();
+    let mut rows = Vec::new();
+    for target in targets {
+        if target.disabled {
+            rows.push(Row::at_rest(target));
+            continue;
+        }
+        rows.push(match outcomes.next() {
+            Some(Ok(connected)) => {
+                let agreement = connected.client.agreement();
+                let version = agreement.version.to_string();
+                let (tools, remark) = match tools_of(target, &connected).await {
+                    Ok(list) => (list.tools.len().to_string(), String::new()),
+                    Err(failure) => ("?".to_owned(), failure.message),
+                };
+                let mut row = Row::new(
+                    target,
+                    "ok",
+                    &version,
+                    &tools,
+                    &shown(connected.took),
+                    &remark,
+                );
+                row.json["era"] = json!(agreement.era.to_string());
+                row.json["version"] = json!(version);
+                row.json["tools"] = json!(tools.parse::<usize>().ok());
+                row.json["ms"] =
+                    json!(u64::try_from(connected.took.as_millis()).unwrap_or(u64::MAX));
+                row
+            }
+            Some(Err(failure)) => Row::failed(target, &failure),
+            None => Row::at_rest(target),
+        });
+    }
+    rows
+}
