@@ -187,23 +187,16 @@ fn text_of(value: &str, read_file: ReadFile<'_>) -> Result<(String, bool), Strin
 fn typed(text: &str, kind: Kind, property: Option<&Property>) -> Result<String, String> {
     let as_text = || Value::from(text).to_string();
     if let Some(property) = property.filter(|property| !property.choices.is_empty()) {
-        let matches = |choice: &&Value| {
+        let written = |choice: &Value| {
             choice
                 .as_str()
-                .map_or_else(|| choice.to_string() == text, |choice| choice == text)
+                .map_or_else(|| choice.to_string(), str::to_owned)
         };
+        let matches = |choice: &&Value| written(choice) == text;
         if let Some(choice) = property.choices.iter().find(matches) {
             return Ok(choice.to_string());
         }
-        let names: Vec<_> = property
-            .choices
-            .iter()
-            .map(|choice| {
-                choice
-                    .as_str()
-                    .map_or_else(|| choice.to_string(), str::to_owned)
-            })
-            .collect();
+        let names: Vec<_> = property.choices.iter().map(written).collect();
         let hint = nearest(text, names.iter().map(String::as_str))
             .map_or_else(String::new, |name| format!("; did you mean {name}?"));
         return Err(format!(

@@ -22,7 +22,7 @@ pub(crate) async fn run(
         servers::chosen(targets, wanted)?
     };
     let rows = if no_connect {
-        targets.iter().map(|target| Row::at_rest(target)).collect()
+        targets.iter().map(Row::at_rest).collect()
     } else {
         connect(app, &targets).await
     };

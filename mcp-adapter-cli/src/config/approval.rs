@@ -38,7 +38,7 @@ impl Approvals {
     /// # Errors
     /// When the file can't be written, or is there and can't be read: it is never overwritten blindly.
     pub(crate) fn add(&self, fingerprints: &[String]) -> io::Result<()> {
-        let folder = self.0.parent().unwrap_or(Path::new("."));
+        let folder = self.0.parent().unwrap_or_else(|| Path::new("."));
         fs::create_dir_all(folder)?;
         let lock = private(OpenOptions::new().create(true).truncate(false).write(true))
             .open(self.0.with_extension("lock"))?;

@@ -96,7 +96,7 @@ pub(crate) fn resolve(
 
 /// The project that a file in this folder belongs to.
 fn project_folder(file_folder: &Path) -> &Path {
-    if file_folder.ends_with(".mcp") {
+    if file_folder.file_name().is_some_and(|name| name == ".mcp") {
         file_folder.parent().unwrap_or(file_folder)
     } else {
         file_folder
@@ -155,8 +155,8 @@ mod tests {
 
     fn launched(scope: Scope, file: &str, server: &StdioServer) -> Result<Launch, Problem> {
         let folders = Folders {
-            current: "/work/sub".into(),
-            home: Some("/home/ada".into()),
+            current: "/wrk/sub".into(),
+            home: Some("/h/ada".into()),
             ..Folders::default()
         };
         let variable = |name: &str| (name == "TOKEN").then(|| "s3cret".to_owned());
@@ -182,14 +182,14 @@ mod tests {
 
     #[test]
     fn entries_are_resolved() {
-        let launch = launched(Scope::Project, "/work/.mcp/mcp.json", &server()).unwrap();
-        assert_eq!(launch.command, "/home/ada/bin/x");
-        assert_eq!(launch.args, ["--root", "/work"]);
+        let launch = launched(Scope::Project, "/wrk/.mcp/mcp.json", &server()).unwrap();
+        assert_eq!(launch.command, "/h/ada/bin/x");
+        assert_eq!(launch.args, ["--root", "/wrk"]);
         assert_eq!(launch.env[0].1, Some(Secret::new("s3cret")));
-        assert_eq!(launch.cwd, Path::new("/work"));
+        assert_eq!(launch.cwd, Path::new("/wrk"));
         assert!(!format!("{launch:?}").contains("s3cret"));
         let launch = launched(Scope::Named, "/etc/mcp.json", &server()).unwrap();
-        assert_eq!(launch.cwd, Path::new("/work/sub"));
+        assert_eq!(launch.cwd, Path::new("/wrk/sub"));
         let cwd = StdioServer {
             cwd: Some("tools".to_owned()),
             ..server()
@@ -214,7 +214,7 @@ mod tests {
         let print = |server: &StdioServer, file: &str| {
             fingerprint(server, &launched(Scope::Project, file, server).unwrap())
         };
-        let file = "/work/.mcp.json";
+        let file = "/wrk/.mcp.json";
         let base = print(&server(), file);
         assert_eq!(base, print(&server(), file));
         assert_eq!(base.len(), "sha256:".len() + 64);

@@ -120,8 +120,8 @@ mod tests {
 
     fn check(named: &[&str], variable: Option<&str>, existing: &[&str]) -> Vec<(String, Scope)> {
         let folders = Folders {
-            current: "/home/ada/repo/src".into(),
-            config: Some("/home/ada/.config/mcpline".into()),
+            current: "/h/ada/repo/src".into(),
+            config: Some("/h/ada/.config/mcpline".into()),
             ..Folders::default()
         };
         let named: Vec<_> = named.iter().map(PathBuf::from).collect();
@@ -141,15 +141,15 @@ mod tests {
     #[test]
     fn named_files_exclude_all_others() {
         let all = [
-            "/home/ada/repo/.mcp.json",
-            "/home/ada/.config/mcpline/mcp.json",
-            "/home/ada/repo/.git",
+            "/h/ada/repo/.mcp.json",
+            "/h/ada/.config/mcpline/mcp.json",
+            "/h/ada/repo/.git",
         ];
         let files = check(&["x.json", "/y.json"], Some("/z.json"), &all);
         assert_eq!(
             files,
             found(&[
-                ("/home/ada/repo/src/x.json", Scope::Named),
+                ("/h/ada/repo/src/x.json", Scope::Named),
                 ("/y.json", Scope::Named)
             ])
         );
@@ -158,48 +158,44 @@ mod tests {
             files,
             found(&[
                 ("/z.json", Scope::Named),
-                ("/home/ada/repo/src/w.json", Scope::Named)
+                ("/h/ada/repo/src/w.json", Scope::Named)
             ])
         );
     }
 
     #[test]
     fn the_nearest_project_file_wins_up_to_the_repository() {
-        let user = "/home/ada/.config/mcpline/mcp.json";
-        let git = "/home/ada/repo/.git";
+        let user = "/h/ada/.config/mcpline/mcp.json";
+        let git = "/h/ada/repo/.git";
         let project = |path| found(&[(path, Scope::Project)]);
         let cases: &[(&[&str], Vec<(String, Scope)>)] = &[
             (
-                &[git, "/home/ada/repo/.mcp.json"],
-                project("/home/ada/repo/.mcp.json"),
+                &[git, "/h/ada/repo/.mcp.json"],
+                project("/h/ada/repo/.mcp.json"),
+            ),
+            (
+                &[git, "/h/ada/repo/mcp.json", "/h/ada/repo/.mcp/mcp.json"],
+                project("/h/ada/repo/mcp.json"),
             ),
             (
                 &[
                     git,
-                    "/home/ada/repo/mcp.json",
-                    "/home/ada/repo/.mcp/mcp.json",
+                    "/h/ada/repo/.mcp.json",
+                    "/h/ada/repo/src/.mcp/mcp.json",
                 ],
-                project("/home/ada/repo/mcp.json"),
+                project("/h/ada/repo/src/.mcp/mcp.json"),
+            ),
+            (&[git, "/h/ada/.mcp.json"], vec![]),
+            (&["/h/ada/repo/.mcp.json"], vec![]),
+            (
+                &["/h/ada/repo/src/mcp.json"],
+                project("/h/ada/repo/src/mcp.json"),
             ),
             (
-                &[
-                    git,
-                    "/home/ada/repo/.mcp.json",
-                    "/home/ada/repo/src/.mcp/mcp.json",
-                ],
-                project("/home/ada/repo/src/.mcp/mcp.json"),
-            ),
-            (&[git, "/home/ada/.mcp.json"], vec![]),
-            (&["/home/ada/repo/.mcp.json"], vec![]),
-            (
-                &["/home/ada/repo/src/mcp.json"],
-                project("/home/ada/repo/src/mcp.json"),
-            ),
-            (
-                &[git, user, "/home/ada/repo/.mcp.json"],
+                &[git, user, "/h/ada/repo/.mcp.json"],
                 found(&[
                     (user, Scope::User),
-                    ("/home/ada/repo/.mcp.json", Scope::Project),
+                    ("/h/ada/repo/.mcp.json", Scope::Project),
                 ]),
             ),
         ];

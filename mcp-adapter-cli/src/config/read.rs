@@ -142,11 +142,13 @@ impl Reader<'_> {
                 )
             })
         });
-        let (at, message) = similar.unwrap_or((
+        let (at, message) = similar.unwrap_or_else(|| {
+            (
             root.start(),
             "no \"mcpServers\" here; expected {\"mcpServers\": {\"name\": {\"command\": \"…\"}}}"
                 .to_owned(),
-        ));
+        )
+        });
         Err(self.problem(at, message))
     }
 

@@ -114,7 +114,12 @@ impl Server {
         let Some(method) = message.get("method").and_then(Value::as_str) else {
             // An answer, to a server that asks nothing.
             return match id {
-                Some(_) if message.get("result").or(message.get("error")).is_some() => {
+                Some(_)
+                    if message
+                        .get("result")
+                        .or_else(|| message.get("error"))
+                        .is_some() =>
+                {
                     Step::default()
                 }
                 id => Step::send(&error(
