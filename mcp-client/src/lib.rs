@@ -52,3 +52,8 @@ pub use mcp_proto;
 pub use notify::{Notice, Notifications};
 pub use options::{CallOptions, ClientOptions, NotificationLimits};
 pub use progress::{MAX_QUEUED_PROGRESS, ProgressReceiver, ProgressSender, progress_channel};
+
+/// The README's program is compiled with the documentation's.
+#[cfg(all(doctest, feature = "stdio"))]
+#[doc = include_str!("../../README.md")]
+struct ReadmeDoctests;

@@ -109,6 +109,7 @@ impl Model {
                 Output::Transmit(message) => {
                     let body: serde_json::Value =
                         serde_json::from_slice(&message.body()).expect("JSON");
+                    // C070: no id is ever used again.
                     if let Some(RequestId::Number(id)) = message.request_id() {
                         prop_assert!(!self.seen.contains(id), "id {id} was used twice");
                         self.seen.push(*id);
