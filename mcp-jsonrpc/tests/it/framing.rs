@@ -1,10 +1,15 @@
 //! Framing: the same frames however the bytes are cut, at a cost linear in their number, in bounded memory.
 
+use std::time::Duration;
+
 use bytes::BytesMut;
 use mcp_jsonrpc::RequestId;
 use mcp_jsonrpc::frame::{NdjsonDecoder, NdjsonFrame, SseDecoder, SseFrame};
-use mcp_jsonrpc::salvage::EnvelopeScanner;
+use mcp_jsonrpc::salvage::{EnvelopeScanner, MAX_ID_BYTES};
 use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::json;
 
 /// Small enough that random input passes it often.
 const LIMIT: usize = 40;
@@ -141,6 +146,57 @@ proptest! {
     }
 
     #[test]
+    fn the_scanner_agrees_with_a_parser(
+        members in prop::collection::btree_map("id|method|result|params|[a-z]{0,20}", json(), 0..5),
+        pretty in any::<bool>(),
+        size in 1..20usize,
+    ) {
+        let expected = match members.get("id") {
+            Some(Value::String(text)) if serde_json::to_string(text).unwrap().len() <= MAX_ID_BYTES => Some(RequestId::from(text.as_str())),
+            Some(Value::Number(number)) => number.as_i64().map(RequestId::from),
+            _ => None,
+        };
+        let text = if pretty { serde_json::to_string_pretty(&members) } else { serde_json::to_string(&members) }.unwrap();
+        let mut scanner = EnvelopeScanner::new();
+        text.as_bytes().chunks(size).for_each(|chunk| scanner.push(chunk));
+        prop_assert_eq!(scanner.found().id.as_ref(), expected.as_ref());
+        prop_assert_eq!(scanner.found().has_method, members.contains_key("method"));
+        // A message cut anywhere never names another call.
+        let mut scanner = EnvelopeScanner::new();
+        for byte in text.bytes() {
+            scanner.push(&[byte]);
+            let found = &scanner.found().id;
+            prop_assert!(found.is_none() || *found == expected);
+        }
+    }
+
+    #[test]
+    fn events_come_back_as_they_were_sent(
+        sent in prop::collection::vec(("[ -~\n]{1,30}", prop::option::of("[ -~]{0,5}"), prop::option::of(0..5000u64)), 0..10),
+        end in prop::sample::select(vec!["\n", "\r", "\r\n"]),
+        size in 1..20usize,
+    ) {
+        let mut text = String::new();
+        for (data, id, retry) in &sent {
+            let data = data.split('\n').map(|line| format!("data: {line}{end}"));
+            let id = id.iter().map(|id| format!("id: {id}{end}"));
+            let retry = retry.iter().map(|retry| format!("retry:{retry}{end}"));
+            text.extend(data.chain(id).chain(retry));
+            text += end;
+        }
+        let (frames, _) = events(&text.as_bytes().chunks(size).collect::<Vec<_>>());
+        prop_assert_eq!(frames.len(), sent.len());
+        let mut in_force = None;
+        for (frame, (data, id, retry)) in frames.iter().zip(&sent) {
+            in_force = id.as_ref().or(in_force);
+            let SseFrame::Event(event) = frame else { panic!("{frame:?}") };
+            prop_assert_eq!(&event.data, data);
+            prop_assert_eq!(event.id.as_ref(), in_force);
+            prop_assert_eq!(event.retry, retry.map(Duration::from_millis));
+        }
+    }
+
+    #[test]
     fn the_scanner_takes_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300), size in 1..20usize) {
         let mut whole = EnvelopeScanner::new();
         whole.push(&bytes);
@@ -172,4 +228,38 @@ fn d15_a_line_far_beyond_the_limit_is_skipped_in_bounded_memory() {
         decoder.decode(&mut buffer),
         Some(NdjsonFrame::Line("{}".into()))
     );
+}
+
+#[test]
+fn c136_an_event_far_beyond_the_limit_is_skipped_in_bounded_memory() {
+    // One endless line, endless lines in one event, and an endless comment.
+    for (begin, chunk, end) in [
+        ("data: {\"id\":7,\"result\":\"", "x", "\"}\n\n"),
+        ("data: {\"id\":7,\"result\":\"", "x\ndata: y", "\"}\n\n"),
+        (":", "x", "\n\n"),
+    ] {
+        let mut decoder = SseDecoder::new(1000);
+        let mut buffer = BytesMut::from(begin);
+        let chunk = chunk.repeat(10_000);
+        for _ in 0..100 {
+            buffer.extend_from_slice(chunk.as_bytes());
+            assert_eq!(decoder.decode(&mut buffer), None);
+            assert!(buffer.len() <= 1006, "{}", buffer.len());
+        }
+        buffer.extend_from_slice(end.as_bytes());
+        buffer.extend_from_slice(b"data: {}\n\n");
+        match decoder.decode(&mut buffer) {
+            Some(SseFrame::Comment) => assert_eq!(begin, ":"),
+            Some(SseFrame::TooLong(long)) => {
+                assert_eq!((long.limit_bytes, long.head.len()), (1000, 128));
+                assert!(long.bytes > 1_000_000);
+                assert_eq!((long.id, long.is_call), (Some(7.into()), false));
+            }
+            other => panic!("{other:?}"),
+        }
+        let Some(SseFrame::Event(event)) = decoder.decode(&mut buffer) else {
+            panic!("no event")
+        };
+        assert_eq!(&event.data[..], b"{}");
+    }
 }

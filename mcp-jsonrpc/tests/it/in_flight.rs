@@ -1,9 +1,9 @@
 //! The table of requests in flight: each entry comes back exactly once, whatever happens in whatever order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use mcp_jsonrpc::{Deadline, InFlight, RequestId, Settled};
+use mcp_jsonrpc::{Deadline, InFlight, RequestId, Settled, TimeoutKind};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -109,6 +109,89 @@ proptest! {
             }
             table.progress(&id, now);
             heard = now;
+        }
+    }
+
+    /// Against a model that counts what each clock has run, instead of moving their starts as the table does.
+    #[test]
+    fn clocks_run_as_in_the_model(steps in prop::collection::vec(step(), 0..200)) {
+        #[derive(Debug, Default)]
+        struct Clocks {
+            limits: [Option<u64>; 2],
+            silent: u64,
+            total: u64,
+            pauses: u32,
+        }
+
+        let mut now = start();
+        let mut table = InFlight::new();
+        let mut model: BTreeMap<i64, Clocks> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Insert { idle, total } => {
+                    let limits = [idle, total].map(|millis| (millis > 0).then_some(millis));
+                    let [idle, total] = limits.map(|limit| limit.map(Duration::from_millis));
+                    let RequestId::Number(id) = table.insert((), Deadline::new(idle, total), now) else {
+                        panic!("not a number")
+                    };
+                    model.insert(id, Clocks { limits, ..Clocks::default() });
+                }
+                Step::Expire(millis) => {
+                    now += Duration::from_millis(millis);
+                    for clocks in model.values_mut().filter(|clocks| clocks.pauses == 0) {
+                        clocks.silent += millis;
+                        clocks.total += millis;
+                    }
+                    let mut expired = BTreeMap::new();
+                    while let Some((id, (), timed_out)) = table.expire(now) {
+                        let RequestId::Number(id) = id else { panic!("not a number") };
+                        expired.insert(id, timed_out);
+                    }
+                    for (id, clocks) in &model {
+                        let over = [(TimeoutKind::Idle, clocks.silent, clocks.limits[0]), (TimeoutKind::Total, clocks.total, clocks.limits[1])]
+                            .map(|(kind, run, limit)| (kind, limit.is_some_and(|limit| clocks.pauses == 0 && run >= limit)));
+                        match expired.get(id) {
+                            Some(timed_out) => prop_assert!(over.contains(&(timed_out.kind, true)), "{id} {clocks:?} {timed_out:?}"),
+                            None => prop_assert!(over.iter().all(|(_, over)| !over), "{id} {clocks:?}"),
+                        }
+                    }
+                    model.retain(|id, _| !expired.contains_key(id));
+                    // The driver sleeps until then: it must not sleep through anything.
+                    let first = model.values().filter(|clocks| clocks.pauses == 0).filter_map(|clocks| {
+                        let left = |run: u64, limit: Option<u64>| limit.map(|limit| limit - run);
+                        left(clocks.silent, clocks.limits[0]).into_iter().chain(left(clocks.total, clocks.limits[1])).min()
+                    }).min().map(|millis| now + Duration::from_millis(millis));
+                    let next = table.next_deadline();
+                    prop_assert!(first.is_none_or(|first| next.is_some_and(|next| next <= first)), "{next:?} {first:?}");
+                }
+                Step::Progress(id) => {
+                    table.progress(&id.into(), now);
+                    if let Some(clocks) = model.get_mut(&id) {
+                        clocks.silent = 0;
+                    }
+                }
+                Step::Pause(id) => {
+                    table.pause(&id.into(), now);
+                    if let Some(clocks) = model.get_mut(&id) {
+                        clocks.pauses += 1;
+                    }
+                }
+                Step::Resume(id) => {
+                    table.resume(&id.into(), now);
+                    if let Some(clocks) = model.get_mut(&id) {
+                        clocks.pauses = clocks.pauses.saturating_sub(1);
+                    }
+                }
+                Step::Settle(id) => {
+                    let matched = matches!(table.settle(&id.into()), Settled::Matched(()));
+                    prop_assert_eq!(matched, model.remove(&id).is_some());
+                }
+                Step::Abandon(id) => prop_assert_eq!(table.abandon(&id.into()).is_some(), model.remove(&id).is_some()),
+                Step::Drain => {
+                    prop_assert_eq!(table.drain().count(), model.len());
+                    model.clear();
+                }
+            }
         }
     }
 }

@@ -2,26 +2,12 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use mcp_jsonrpc::{
-    ErrorCode, ErrorObject, Incoming, Message, Messages, RawJson, RequestId, encode,
+    ErrorCode, ErrorObject, Incoming, Message, Messages, Oddity, RawJson, RequestId, encode,
 };
 use proptest::prelude::*;
 use serde_json::Value;
 
-fn json() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        ".*".prop_map(Value::from)
-    ];
-    leaf.prop_recursive(3, 20, 4, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::btree_map(".{0,5}", inner, 0..4)
-                .prop_map(|map| Value::Object(map.into_iter().collect())),
-        ]
-    })
-}
+use crate::json;
 
 fn id() -> impl Strategy<Value = RequestId> {
     prop_oneof![
@@ -31,7 +17,7 @@ fn id() -> impl Strategy<Value = RequestId> {
 }
 
 /// The one message of a line.
-fn read(line: &BytesMut) -> Message {
+fn read(line: &[u8]) -> Message {
     assert_eq!(
         memchr::memchr(b'\n', line),
         Some(line.len() - 1),
@@ -81,6 +67,56 @@ proptest! {
         prop_assert_eq!((got.code, &got.message), (error.code, &error.message));
         // `null` data is no data.
         prop_assert_eq!(params(&got.data), payload);
+    }
+
+    #[test]
+    fn c013_messages_in_a_row_are_the_same_as_alone(ids in prop::collection::vec(id(), 1..6), payload in json(), gap in "[ \t\r\n\0]{0,3}") {
+        let mut lines = Vec::new();
+        for id in &ids {
+            let mut line = BytesMut::new();
+            encode::result(&mut line, id, &payload.to_string());
+            lines.push(String::from_utf8(line[..line.len() - 1].to_vec()).unwrap());
+        }
+        let items: Vec<_> = Messages::new(Bytes::from(lines.join(&gap))).collect();
+        prop_assert_eq!(items.len(), ids.len());
+        for (index, (item, id)) in items.iter().zip(&ids).enumerate() {
+            let Incoming::Message(Message::Response(response), oddities) = item else { panic!("{item:?}") };
+            prop_assert_eq!(response.id.as_ref(), Some(id));
+            prop_assert_eq!(response.outcome.as_ref().unwrap().as_str(), payload.to_string());
+            prop_assert_eq!(oddities.contains(Oddity::SeveralOnOneLine), index > 0);
+        }
+    }
+
+    #[test]
+    fn jr_20_a_batch_reads_as_its_members_do(ids in prop::collection::vec(id(), 1..6), payload in json()) {
+        let mut lines = Vec::new();
+        for id in &ids {
+            let mut line = BytesMut::new();
+            encode::result(&mut line, id, &payload.to_string());
+            lines.push(line.freeze());
+        }
+        let mut batch = BytesMut::new();
+        encode::response_batch(&mut batch, lines.iter().map(AsRef::as_ref));
+        let mut items = Messages::new(batch.freeze());
+        let Some(Incoming::Batch(members)) = items.next() else { panic!("no batch") };
+        prop_assert!(items.next().is_none());
+        let alone: Vec<_> = lines.iter().map(|line| Ok(read(line))).collect();
+        prop_assert_eq!(members, alone);
+    }
+
+    #[test]
+    fn c007_bad_bytes_in_a_string_cost_only_themselves(id in id(), before in "[a-z]{0,9}", bad in prop::collection::vec(0x80..=0xffu8, 1..4)) {
+        let mut line = BytesMut::new();
+        encode::result(&mut line, &id, &format!("\"{before}@@\""));
+        let at = line.windows(3).rposition(|window| window == b"@@\"").unwrap();
+        let bytes = [&line[..at], &bad, &line[at + 2..line.len() - 1]].concat();
+        prop_assume!(std::str::from_utf8(&bytes).is_err());
+        let items: Vec<_> = Messages::new(Bytes::from(bytes)).collect();
+        let [Incoming::Message(Message::Response(response), oddities)] = &items[..] else { panic!("{items:?}") };
+        prop_assert_eq!(response.id.as_ref(), Some(&id));
+        prop_assert!(oddities.contains(Oddity::InvalidUtf8));
+        let text: String = response.outcome.as_ref().unwrap().parse().unwrap();
+        prop_assert_eq!(text, format!("{before}{}", String::from_utf8_lossy(&bad)));
     }
 
     #[test]
