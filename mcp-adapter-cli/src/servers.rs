@@ -22,6 +22,9 @@ use crate::secret::{Scrubber, Secret};
 const CALL_IDLE: Duration = Duration::from_secs(60);
 const CALL_TOTAL: Duration = Duration::from_secs(600);
 
+/// Most characters of a command line that are shown.
+const MAX_SHOWN_COMMAND: usize = 300;
+
 /// A server that a command may be about.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
@@ -168,7 +171,7 @@ fn ad_hoc(app: &App, program: &str, args: &[String]) -> Result<Target, Failure> 
         id: name.replace(['/', '.'], "-"),
         transport: "stdio",
         disabled: false,
-        place: command.to_string(),
+        place: crate::text::one_line(&command.to_string(), MAX_SHOWN_COMMAND),
         launch: Ok(command),
         limits: Limits::default(),
         secrets,
@@ -235,7 +238,11 @@ fn configured(app: &App, entry: &Entry) -> Target {
             return target;
         }
     };
-    target.place = format!("{}   {}", target.place, launch.written);
+    target.place = format!(
+        "{}   {}",
+        target.place,
+        crate::text::one_line(&launch.written, MAX_SHOWN_COMMAND)
+    );
     target.limits = launch.limits;
     let mut command = ServerCommand::new(&launch.command)
         .args(&launch.args)

@@ -74,7 +74,7 @@ impl Client {
             .clone()
             .unwrap_or_else(|| connector.target())
             .into();
-        let shared = Arc::new(Shared::new(server, options));
+        let shared = Arc::new(Shared::new(server, options, connector.redactor()));
         let mut guard = StartGuard(Some(Arc::clone(&shared)));
         tokio::spawn(Driver::new(Arc::clone(&shared), connector).run());
         let phase = shared

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use mcp_proto::connection::Diagnostic;
 use mcp_proto::quirk::Quirk;
 
+use crate::redact::Redactor;
+
 /// How many examples of noise are kept.
 pub const MAX_NOISE_EXAMPLES: usize = 16;
 
@@ -39,13 +41,13 @@ impl Diagnostics {
         *self == Self::default()
     }
 
-    pub(crate) fn record(&mut self, diagnostic: &Diagnostic) {
+    pub(crate) fn record(&mut self, diagnostic: &Diagnostic, redactor: &Redactor) {
         match diagnostic {
             Diagnostic::Noise(fault) => {
                 self.noise += 1;
                 keep(
                     &mut self.noise_examples,
-                    fault.to_string(),
+                    redactor.redact(&fault.to_string()),
                     MAX_NOISE_EXAMPLES,
                 );
             }
@@ -55,8 +57,10 @@ impl Diagnostics {
                 self.stray_answers += 1
             }
             Diagnostic::UnknownProgress => self.stray_progress += 1,
-            Diagnostic::PeerError(error) => self.violation(error.to_string()),
-            Diagnostic::Violation(violation) => self.violation(violation.to_string()),
+            Diagnostic::PeerError(error) => self.violation(redactor.redact(&error.to_string())),
+            Diagnostic::Violation(violation) => {
+                self.violation(redactor.redact(&violation.to_string()))
+            }
             _ => {}
         }
     }

@@ -37,6 +37,7 @@ mod evidence;
 mod notify;
 mod options;
 mod progress;
+mod redact;
 mod shared;
 #[cfg(feature = "stdio")]
 pub mod stdio;
@@ -52,6 +53,7 @@ pub use mcp_proto;
 pub use notify::{Notice, Notifications};
 pub use options::{CallOptions, ClientOptions, NotificationLimits};
 pub use progress::{MAX_QUEUED_PROGRESS, ProgressReceiver, ProgressSender, progress_channel};
+pub use redact::{MIN_REDACTED_BYTES, Redactor};
 
 /// The README's program is compiled with the documentation's.
 #[cfg(all(doctest, feature = "stdio"))]

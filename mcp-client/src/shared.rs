@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use mcp_jsonrpc::{RawJson, RequestId};
 use mcp_proto::connection::{
-    ClientConnection, Event, Outbound, RequestOptions, ServerNotification,
+    ClientConnection, Diagnostic, Event, Outbound, RequestOptions, ServerNotification,
 };
 use mcp_proto::lifecycle::{Agreement, HandshakeError};
 use mcp_proto::method::Method;
@@ -24,6 +24,7 @@ use crate::evidence::Evidence;
 use crate::notify::Subscribers;
 use crate::options::{CallOptions, ClientOptions};
 use crate::progress::ProgressSender;
+use crate::redact::Redactor;
 use crate::transport::{CloseReport, OpenError};
 
 /// The table slot of a call.
@@ -56,6 +57,7 @@ pub(crate) struct State {
     /// How the channel ended, once it did.
     pub(crate) ended: Option<ChannelEnd>,
     calls: Slab<CallSlot>,
+    redactor: Redactor,
     /// What the driver's timer is set to.
     armed: Option<Instant>,
 }
@@ -101,7 +103,7 @@ pub(crate) fn now() -> Instant {
 }
 
 impl Shared {
-    pub(crate) fn new(server: Arc<str>, options: ClientOptions) -> Self {
+    pub(crate) fn new(server: Arc<str>, options: ClientOptions, redactor: Redactor) -> Self {
         let state = State {
             connection: ClientConnection::new(options.config.clone()),
             phase: Phase::Starting,
@@ -112,6 +114,7 @@ impl Shared {
             evidence: Evidence::default(),
             ended: None,
             calls: Slab::new(),
+            redactor,
             armed: None,
         };
         Self {
@@ -301,8 +304,9 @@ impl State {
                     self.subscribers.publish(notification, &mut later.wakers);
                 }
                 Event::Diagnostic(diagnostic) => {
-                    tracing::debug!(target: "mcp_client", ?diagnostic, "odd input from the server");
-                    self.diagnostics.record(&diagnostic);
+                    // What the server wrote may hold secrets, so only its kind is logged.
+                    tracing::debug!(target: "mcp_client", kind = kind(&diagnostic), "odd input from the server");
+                    self.diagnostics.record(&diagnostic, &self.redactor);
                 }
                 Event::Ready(agreement) => self.phase = Phase::Ready(agreement),
                 Event::Failed(_) | Event::Closed => directive = Directive::Close,
@@ -330,6 +334,21 @@ impl State {
             Phase::Ready(_) => 1,
             Phase::Failed(_) | Phase::Closed(_) => 2,
         }
+    }
+}
+
+/// The kind of a diagnostic, without anything that the server wrote.
+fn kind(diagnostic: &Diagnostic) -> &'static str {
+    match diagnostic {
+        Diagnostic::DuplicateAnswer(_) => "second answer",
+        Diagnostic::LateAnswer(_) => "late answer",
+        Diagnostic::Noise(_) => "noise",
+        Diagnostic::PeerError(_) => "error without an id",
+        Diagnostic::Quirk(_) => "quirk",
+        Diagnostic::UnknownAnswer(_) => "answer to nothing",
+        Diagnostic::UnknownProgress => "progress of nothing",
+        Diagnostic::Violation(_) => "violation",
+        _ => "other",
     }
 }
 

@@ -22,6 +22,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::evidence::Evidence;
 use crate::options::ClientOptions;
+use crate::redact::Redactor;
 use crate::transport::{
     Channel, ChannelControl, ChannelOf, CloseReport, Connector, FrameSource, MessageSink,
     OpenError, Received,
@@ -120,7 +121,8 @@ impl StdioConnector {
         self
     }
 
-    /// Hands every line of the server's error output to `take` as well, cleaned of control characters. It runs on the
+    /// Hands every line of the server's error output to `take` as well, without control characters and the values of
+    /// variables that were set for it. It runs on the
     /// runtime and must not block.
     #[must_use]
     pub fn with_stderr(mut self, take: impl Fn(&str) + Send + Sync + 'static) -> Self {
@@ -136,16 +138,18 @@ impl Connector for StdioConnector {
 
     async fn open(&mut self) -> Result<ChannelOf<Self>, OpenError> {
         let transport = spawn(&self.command, &self.options).map_err(OpenError::new)?;
+        let redactor = self.redactor();
         let unpassed_network_variables = self.command.resolve_env().unpassed_network_names;
         if let Some(OnStderr(take)) = self.on_stderr.take() {
             let mut lines = transport.process.stderr_lines();
+            let redactor = redactor.clone();
             let take = std::sync::Arc::new(take);
             let again = std::sync::Arc::clone(&take);
             // A server that is started again over the probe is heard, too.
             self.on_stderr = Some(OnStderr(Box::new(move |line| again(line))));
             tokio::spawn(async move {
                 while let Some(line) = lines.next().await {
-                    take(&line);
+                    take(&redactor.redact(&line));
                 }
             });
         }
@@ -155,8 +159,17 @@ impl Connector for StdioConnector {
             control: ProcessControl {
                 process: transport.process,
                 unpassed_network_variables,
+                redactor,
             },
         })
+    }
+
+    fn redactor(&self) -> Redactor {
+        Redactor::new(
+            self.command
+                .set_values()
+                .map(|value| value.to_string_lossy().into_owned()),
+        )
     }
 
     fn target(&self) -> String {
@@ -255,6 +268,7 @@ fn received(event: ReadEvent) -> Received {
 pub struct ProcessControl {
     process: Process,
     unpassed_network_variables: Vec<String>,
+    redactor: Redactor,
 }
 
 impl ChannelControl for ProcessControl {
@@ -287,7 +301,7 @@ impl ChannelControl for ProcessControl {
         Evidence {
             exit: exit.map(|exit| exit.to_string()),
             exit_status: exit.and_then(Exit::status),
-            stderr: self.process.stderr_tail(),
+            stderr: self.redactor.redact(&self.process.stderr_tail()),
             unpassed_network_variables: self.unpassed_network_variables.clone(),
         }
     }

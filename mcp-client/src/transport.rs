@@ -13,6 +13,7 @@ use mcp_proto::ChannelEnd;
 use mcp_proto::connection::Outbound;
 
 use crate::evidence::Evidence;
+use crate::redact::Redactor;
 
 /// Opens channels to one server, again and again.
 pub trait Connector: Send + 'static {
@@ -28,6 +29,11 @@ pub trait Connector: Send + 'static {
     /// # Cancel safety
     /// Dropping the future must leave nothing behind: no process, no connection.
     fn open(&mut self) -> impl Future<Output = Result<ChannelOf<Self>, OpenError>> + Send;
+
+    /// What must not be shown of what servers write: the secrets that they were given. Default: nothing.
+    fn redactor(&self) -> Redactor {
+        Redactor::default()
+    }
 
     /// What is connected to, in a few words and without secrets: `npx some-server`.
     fn target(&self) -> String;

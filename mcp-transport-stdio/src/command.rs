@@ -89,6 +89,11 @@ impl ServerCommand {
         self.cwd.as_deref()
     }
 
+    /// The values of the variables that were set: secrets, as far as anybody knows.
+    pub fn set_values(&self) -> impl Iterator<Item = &OsStr> {
+        self.set.values().flatten().map(OsString::as_os_str)
+    }
+
     /// The environment that it would get now.
     pub fn resolve_env(&self) -> ResolvedEnv {
         ResolvedEnv::new(&self.policy, &self.set, std::env::vars_os())

@@ -862,6 +862,30 @@ async fn a_crash_is_shown_with_status_and_error_output() {
     );
 }
 
+#[tokio::test]
+async fn c222_a_secret_that_a_server_prints_is_not_shown() {
+    let mark = Marked::new("secret");
+    let script = format!(
+        "echo \"key=$KEY\" | tee /dev/stderr; exec '{}' --init exit=1",
+        fake_server().display()
+    );
+    let command = ServerCommand::new("/bin/sh")
+        .args(["-c", &script])
+        .env(Marked::NAME, mark.value())
+        .env("KEY", "canary-s3cret");
+    let error = connect(command, options()).await.unwrap_err();
+    let shown = format!(
+        "{error:?} {} {:?} {:?}",
+        chain(&error),
+        error.evidence(),
+        error.diagnostics()
+    );
+    assert!(
+        shown.contains("key=***") && !shown.contains("canary"),
+        "{shown}"
+    );
+}
+
 #[test]
 fn c040_a_runtime_that_is_shut_down_leaves_no_process() {
     let mark = Marked::new("runtime");

@@ -88,6 +88,8 @@ pub(crate) struct Initializing {
     probe: Option<ProbeOutcome>,
     /// A discovery that came too late for the probe.
     held: Option<DiscoverResult>,
+    /// Whether the probe went over this very channel: a server may answer it and then exit (C048).
+    probed_here: bool,
 }
 
 impl Lifecycle {
@@ -159,6 +161,7 @@ fn initialize(
             tried,
             probe,
             held: None,
+            probed_here: false,
         }),
         Action::Initialize(version),
     )
@@ -257,8 +260,20 @@ fn probing(
             Some(outcome),
         ),
         (None, EraPolicy::Modern) => fail(HandshakeFailure::NotModern, Some(outcome)),
-        (None, _) => initialize(ProtocolVersion::NEWEST_LEGACY, Vec::new(), Some(outcome)),
+        (None, _) => after_probe(initialize(
+            ProtocolVersion::NEWEST_LEGACY,
+            Vec::new(),
+            Some(outcome),
+        )),
     }
+}
+
+/// A handshake on the channel that was probed before.
+fn after_probe((mut state, action): (Lifecycle, Action)) -> (Lifecycle, Action) {
+    if let Lifecycle::Initializing(initializing) = &mut state {
+        initializing.probed_here = true;
+    }
+    (state, action)
 }
 
 fn discovered(discovery: DiscoverResult, options: &LifecycleOptions) -> (Lifecycle, Action) {
@@ -316,6 +331,13 @@ fn initializing(
             method: "initialize",
             timed_out,
         },
+        Input::ChannelEnded(_) if state.probed_here && state.probe.is_some() => {
+            // The probe's own outcome says more than this end does.
+            let probe = state
+                .probe
+                .unwrap_or(ProbeOutcome::NoDiscovery { reason: "unknown" });
+            return (Lifecycle::Reopening { probe }, Action::Reopen);
+        }
         Input::ChannelEnded(end) => HandshakeFailure::ChannelEnded {
             awaited: "initialize",
             end,
@@ -345,6 +367,7 @@ fn refused(
         tried,
         probe: probe_outcome,
         held,
+        ..
     } = state;
     let auto = options.policy == EraPolicy::Auto;
     let theirs = versions_in_error(&error).unwrap_or_default();

@@ -19,7 +19,8 @@
 //! | Initializing | error, and a discovery is held | Auto: use it | Ready, modern |
 //! | Initializing | error that names a modern version of ours, and none was probed for yet | Auto: probe (VER-58) | Probing |
 //! | Initializing | error that names another legacy version of ours | `initialize` at that version, once (VER-18) | Initializing |
-//! | Initializing | other error, timer, channel end | – | Failed, both causes kept |
+//! | Initializing | channel end, the probe went over the same channel | reopen, once (C048) | Reopening |
+//! | Initializing | other error, timer, any other channel end | – | Failed, both causes kept |
 //! | Ready | channel end | – | Closed |
 //! | any | close | – | Closed |
 //!

@@ -307,6 +307,37 @@ fn c048_a_server_that_ends_over_the_probe_is_opened_again() {
 }
 
 #[test]
+fn c048_a_server_that_answers_the_probe_and_then_exits_is_opened_again() {
+    // It refuses the probe, and is gone before it has seen the handshake.
+    let mut first = true;
+    let mut base = Peer::legacy("2025-11-25").script();
+    let mut pair = Pair::new(config(), move |message| {
+        if message["method"] == INITIALIZE && std::mem::take(&mut first) {
+            return vec![mcp_testkit::pair::end("the server exited with status 1")];
+        }
+        base(message)
+    });
+    pair.start();
+    assert!(
+        pair.transcript().ends_with("* ready: legacy, 2025-11-25\n"),
+        "{}",
+        pair.transcript()
+    );
+    assert_eq!(pair.transcript().matches("* reopen").count(), 1);
+    // Once.
+    let peer = Peer::silent()
+        .error(PROBE, -32601, "no")
+        .ends(INITIALIZE, "it exited");
+    check(
+        Auto,
+        peer,
+        &[PROBE, INITIALIZE, INITIALIZE],
+        "* failed: the connection ended before initialize was answered: it exited \
+         (the server/discover probe before it: the server answered with error -32601: no)",
+    );
+}
+
+#[test]
 fn a_reopening_that_fails_keeps_both_causes() {
     let mut connection = mcp_proto::connection::ClientConnection::<()>::new(config());
     let now = std::time::Instant::now();

@@ -1,0 +1,82 @@
+//! Ctrl-C, TERM and a closed pipe.
+
+use std::io::Read as _;
+use std::time::{Duration, Instant};
+
+use mcp_testkit::process::{signal, wait_until};
+
+use crate::program::Place;
+
+/// Starts a call that goes on, and waits until the server has it.
+fn calling(place: &Place, tool: &[&str]) -> std::process::Child {
+    let log = place.path().join("log");
+    let child = place.command(&[&["call"], tool].concat()).spawn().unwrap();
+    wait_until("the call is under way", Duration::from_secs(20), || {
+        std::fs::read_to_string(&log).is_ok_and(|log| log.contains("tools/call"))
+    });
+    child
+}
+
+fn place(test: &str, switches: &[&str]) -> Place {
+    let place = Place::new(test);
+    let log = place.path().join("log");
+    let switches = [switches, &["--log", log.to_str().unwrap()]].concat();
+    let config = serde_json::json!({"mcpServers": {"s": place.entry(&switches)}});
+    place.write(&config.to_string());
+    place
+}
+
+#[test]
+fn ctrl_c_cancels_the_call_and_ends_in_order() {
+    let place = place("ctrl-c", &[]);
+    let mut child = calling(&place, &["s/slow", "ms=60000"]);
+    let start = Instant::now();
+    signal(child.id(), "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(
+        start.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        start.elapsed()
+    );
+    let log = std::fs::read_to_string(place.path().join("log")).unwrap();
+    assert!(log.contains("notifications/cancelled"), "{log}");
+}
+
+#[test]
+fn c237_term_ends_in_order_and_a_second_signal_at_once() {
+    let place = place("term", &[]);
+    let mut child = calling(&place, &["s/no_answer"]);
+    signal(child.id(), "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    place.mark.wait_gone(Duration::from_secs(1));
+
+    // A server that obeys nothing: the first signal starts the ladder, the second does not wait for it.
+    let place = self::place("twice", &["--ignore-eof", "--ignore-term", "--single"]);
+    let mut child = calling(&place, &["s/slow", "ms=60000"]);
+    let start = Instant::now();
+    signal(child.id(), "INT");
+    // The first signal was taken when the server hears of the cancellation, or of the question that follows it.
+    std::thread::yield_now();
+    wait_until("the second signal ends it", Duration::from_secs(10), || {
+        signal(child.id(), "INT");
+        child.try_wait().unwrap().is_some()
+    });
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(
+        start.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        start.elapsed()
+    );
+    place.mark.wait_gone(Duration::from_secs(2));
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let place = Place::with_servers("closed-pipe", &[("s", &["--tools", "3000"])]);
+    let mut child = place.command(&["tools"]).spawn().unwrap();
+    let mut byte = [0];
+    child.stdout.take().unwrap().read_exact(&mut byte).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(!err.contains("panicked") && !err.contains("error"), "{err}");
+}
