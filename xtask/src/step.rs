@@ -15,7 +15,9 @@ pub(crate) fn say(text: &str) {
 /// The folder of the workspace.
 pub(crate) fn root() -> PathBuf {
     let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    manifest.parent().map_or_else(|| manifest.clone(), Path::to_owned)
+    manifest
+        .parent()
+        .map_or_else(|| manifest.clone(), Path::to_owned)
 }
 
 /// The folder that holds what builds leave behind.
