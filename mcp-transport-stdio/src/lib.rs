@@ -6,7 +6,7 @@
 //! | part | what it does |
 //! |---|---|
 //! | [`ServerCommand`] | program, arguments, folder and environment, without a shell |
-//! | [`spawn`] | starts it: a [`ChildTransport`] in three parts |
+//! | [`spawn()`] | starts it: a [`ChildTransport`] in three parts |
 //! | [`FrameReader`], [`LineWriter`] | lines over any byte stream: a pipe, a socket, memory |
 //! | [`Process`] | the process: exit, error output, the stop ladder |
 //! | [`shutdown`] | the stop ladder as a pure machine |

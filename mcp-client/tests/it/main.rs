@@ -5,5 +5,6 @@
 mod calls;
 mod catalogue;
 mod ends;
+#[cfg(feature = "stdio")]
 mod processes;
 mod scripted;
