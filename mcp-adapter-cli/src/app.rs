@@ -7,39 +7,53 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use mcp_client::mcp_jsonrpc::Deadline;
 use mcp_client::{CallOptions, Client};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::cli::Global;
-use crate::config::Folders;
-use crate::failure::Failure;
+use crate::config::{Folders, quoted};
+use crate::failure::{Failure, exit};
+use crate::output::Output;
 use crate::text::visible;
 
 /// Longest an interrupted call is waited for.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
 
-/// Version of the JSON documents; additions don't change it.
-const DOCUMENT_VERSION: u32 = 1;
+/// Commands that a suggestion may name and that look at servers: they need the same servers again.
+const ABOUT_SERVERS: [&str; 6] = ["call", "config", "doctor", "ls", "show", "tools"];
 
 /// The program while it runs.
 pub(crate) struct App {
     pub(crate) global: Global,
     pub(crate) folders: Folders,
+    /// The command line of a server behind `--`; empty when there is none.
+    pub(crate) server_command: Vec<String>,
+    output: Output,
     /// Connections to be closed, also when the command is interrupted.
     open: Mutex<Vec<Client>>,
 }
 
+/// A shared [`App`].
+pub(crate) type SharedApp = Arc<App>;
+
 impl App {
-    pub(crate) fn new(global: Global, folders: Folders) -> Self {
+    pub(crate) fn new(
+        global: Global,
+        folders: Folders,
+        server_command: Vec<String>,
+        output: Output,
+    ) -> Self {
         Self {
             global,
             folders,
+            server_command,
+            output,
             open: Mutex::default(),
         }
     }
 
-    /// Whether standard output is a person's terminal.
+    /// Whether a person looks at the results.
     pub(crate) fn is_terminal(&self) -> bool {
-        std::io::stdout().is_terminal()
+        self.output.is_terminal()
     }
 
     /// Whether a person can be asked.
@@ -47,38 +61,16 @@ impl App {
         !self.global.no_input && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
     }
 
-    /// Prints lines: safe to look at on a terminal, exact in a pipe. A closed pipe is no failure.
+    /// Prints lines of results.
     pub(crate) fn print<S: AsRef<str>>(&self, lines: impl IntoIterator<Item = S>) {
-        let terminal = self.is_terminal();
-        let mut out = anstream::stdout().lock();
-        for line in lines {
-            let line = line.as_ref();
-            let written = if terminal {
-                writeln!(out, "{}", visible(line))
-            } else {
-                writeln!(out, "{line}")
-            };
-            if written.is_err() {
-                return;
-            }
-        }
+        self.output.print(lines);
     }
 
-    /// Prints a JSON document.
-    pub(crate) fn print_json(&self, document: &Value) {
-        self.print([document.to_string()]);
-    }
-
-    /// The document of one command: `ok`, its members, and the error if there is one.
-    pub(crate) fn document(&self, members: Value, failure: Option<&Failure>) -> Value {
-        let mut document = json!({"v": DOCUMENT_VERSION, "ok": failure.is_none()});
-        if let (Some(document), Value::Object(members)) = (document.as_object_mut(), members) {
-            document.extend(members);
-            if let Some(failure) = failure {
-                document.insert("error".to_owned(), failure.json());
-            }
-        }
-        document
+    /// Prints the document of one command: its members, which must serialize to an object, and the failure if there is
+    /// one.
+    pub(crate) fn print_document(&self, members: &impl Serialize, failure: Option<&Failure>) {
+        let error = failure.map(|failure| self.completed(failure).json());
+        self.output.print_document(members, error);
     }
 
     /// Says something beside the result.
@@ -93,7 +85,7 @@ impl App {
         let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
         let dim = Style::new().dimmed();
         let mut err = anstream::stderr().lock();
-        for (index, line) in failure.lines().iter().enumerate() {
+        for (index, line) in self.completed(failure).lines().iter().enumerate() {
             let line = visible(line);
             let _ = match (index, line.strip_prefix("error:"), line.split_at_checked(9)) {
                 (0, Some(rest), _) => writeln!(err, "{red}error:{red:#}{rest}"),
@@ -101,6 +93,39 @@ impl App {
                 _ => writeln!(err, "{line}"),
             };
         }
+    }
+
+    /// The failure with suggestions that can be run as they stand: about the same servers as this run.
+    pub(crate) fn completed(&self, failure: &Failure) -> Failure {
+        let mut failure = failure.clone();
+        for (command, _) in &mut failure.next {
+            *command = self.about_same_servers(command);
+        }
+        failure
+    }
+
+    /// Adds the choice of servers to a command line of this program.
+    pub(crate) fn about_same_servers(&self, command: &str) -> String {
+        let Some(rest) = command.strip_prefix("mcpline ") else {
+            return command.to_owned();
+        };
+        let verb = rest.split(' ').next().unwrap_or_default();
+        if !ABOUT_SERVERS.contains(&verb) || rest.contains(" -- ") {
+            return command.to_owned();
+        }
+        let mut words = vec!["mcpline".to_owned()];
+        if self.global.demo {
+            words.push("--demo".to_owned());
+        }
+        for file in &self.global.config {
+            words.extend(["-c".to_owned(), quoted(&file.display().to_string())]);
+        }
+        words.push(rest.to_owned());
+        if !self.server_command.is_empty() {
+            words.push("--".to_owned());
+            words.extend(self.server_command.iter().map(|word| quoted(word)));
+        }
+        words.join(" ")
     }
 
     pub(crate) fn opened(&self, client: &Client) {
@@ -143,7 +168,15 @@ impl App {
         }
         self.close_all().await;
     }
-}
 
-/// A shared [`App`].
-pub(crate) type SharedApp = Arc<App>;
+    /// The exit code after all: output that could not be written is a failure of its own.
+    pub(crate) fn finish(&self, code: u8) -> u8 {
+        match self.output.failure() {
+            Some(error) => {
+                self.complain(&Failure::new(exit::OTHER, "output", error));
+                if code == 0 { exit::OTHER } else { code }
+            }
+            None => code,
+        }
+    }
+}

@@ -16,7 +16,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::nearest::nearest;
-use crate::schema::{Kind, Property, Scalar, Schema};
+use crate::schema::{Property, Schema, Shape, Types, written};
 
 /// Reads a file for `@file`.
 pub(crate) type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;
@@ -125,41 +125,43 @@ fn value_of(
     property: Option<&Property>,
     read_file: ReadFile<'_>,
 ) -> Result<String, String> {
-    let kind = property.map_or(Kind::Any, |property| property.kind);
-    let one = |word: &Word<'_>, kind: Kind| {
-        let (text, from_file) = text_of(word.value, read_file)?;
-        if word.json {
-            return json(&text).ok_or_else(|| format!("{} is not JSON", shown(&text)));
-        }
-        if from_file && kind == Kind::Any {
-            return Ok(Value::from(text).to_string());
-        }
-        typed(&text, kind, property)
-    };
-    match (words, kind) {
-        ([word], Kind::Array(items)) if !word.json => {
-            // One word may be a whole list, or its only item.
-            let (text, _) = text_of(word.value, read_file)?;
-            if text.trim_start().starts_with('[')
-                && let Some(list) = json(&text)
-            {
-                return Ok(list);
+    let any = Shape::ANY;
+    let shape = property.map_or(&any, |property| &property.shape);
+    match words {
+        [word] => {
+            let whole = one(word, shape, read_file);
+            // The only item of a list, where a list of such items is wanted.
+            let items = shape.items.as_deref().filter(|items| {
+                !word.json && shape.types.contains(Types::ARRAY) && items.types != Types::ALL
+            });
+            match (whole, items) {
+                (Err(_), Some(items)) => Ok(format!("[{}]", one(word, items, read_file)?)),
+                (whole, _) => whole,
             }
-            let item =
-                items.ok_or_else(|| format!("expected a JSON array, got {}", shown(&text)))?;
-            Ok(format!("[{}]", one(word, Kind::Scalar(item))?))
         }
-        ([word], kind) => one(word, kind),
-        (several, Kind::Array(items)) => {
-            let kind = items.map_or(Kind::Any, Kind::Scalar);
+        several if shape.types.contains(Types::ARRAY) && property.is_some() => {
+            let items = shape.items.as_deref().unwrap_or(&any);
             let items = several
                 .iter()
-                .map(|word| one(word, kind))
+                .map(|word| one(word, items, read_file))
                 .collect::<Result<Vec<_>, _>>()?;
             Ok(format!("[{}]", items.join(",")))
         }
         _ => Err("given more than once".to_owned()),
     }
+}
+
+/// The JSON text of one word.
+fn one(word: &Word<'_>, shape: &Shape, read_file: ReadFile<'_>) -> Result<String, String> {
+    let (text, from_file) = text_of(word.value, read_file)?;
+    if word.json {
+        return json(&text).ok_or_else(|| format!("{} is not JSON", shown(&text)));
+    }
+    // A file's contents are text, unless the schema wants something else.
+    if from_file && shape.types == Types::ALL && shape.choices.is_empty() {
+        return Ok(Value::from(text).to_string());
+    }
+    typed(&text, shape)
 }
 
 /// The text behind `=`, and whether it came from a file.
@@ -183,20 +185,13 @@ fn text_of(value: &str, read_file: ReadFile<'_>) -> Result<(String, bool), Strin
     Ok((value.to_owned(), false))
 }
 
-/// A value of the kind that the schema wants.
-fn typed(text: &str, kind: Kind, property: Option<&Property>) -> Result<String, String> {
-    let as_text = || Value::from(text).to_string();
-    if let Some(property) = property.filter(|property| !property.choices.is_empty()) {
-        let written = |choice: &Value| {
-            choice
-                .as_str()
-                .map_or_else(|| choice.to_string(), str::to_owned)
-        };
-        let matches = |choice: &&Value| written(choice) == text;
-        if let Some(choice) = property.choices.iter().find(matches) {
+/// A value of a type that the schema wants: JSON where it fits, else text where that fits.
+fn typed(text: &str, shape: &Shape) -> Result<String, String> {
+    if !shape.choices.is_empty() {
+        if let Some(choice) = shape.choices.iter().find(|choice| written(choice) == text) {
             return Ok(choice.to_string());
         }
-        let names: Vec<_> = property.choices.iter().map(written).collect();
+        let names: Vec<_> = shape.choices.iter().map(written).collect();
         let hint = nearest(text, names.iter().map(String::as_str))
             .map_or_else(String::new, |name| format!("; did you mean {name}?"));
         return Err(format!(
@@ -205,43 +200,35 @@ fn typed(text: &str, kind: Kind, property: Option<&Property>) -> Result<String, 
             shown(text)
         ));
     }
-    let expected = |what: &str| Err(format!("expected {what}, got {}", shown(text)));
-    match kind {
-        Kind::Scalar(Scalar::String) => Ok(as_text()),
-        Kind::Scalar(Scalar::Boolean) if matches!(text, "true" | "false") => Ok(text.to_owned()),
-        Kind::Scalar(Scalar::Boolean) => expected("true or false"),
-        Kind::Scalar(Scalar::Null) if text == "null" => Ok(text.to_owned()),
-        Kind::Scalar(Scalar::Null) => expected("null"),
-        Kind::Scalar(Scalar::Number) => number(text).map_or_else(|| expected("a number"), Ok),
-        Kind::Scalar(Scalar::Integer) => number(text)
-            .filter(|text| is_integer(text))
-            .map_or_else(|| expected("an integer"), Ok),
-        Kind::Object => json(text)
-            .filter(|text| text.starts_with('{'))
-            .map_or_else(|| expected("a JSON object"), Ok),
-        Kind::Array(_) => json(text)
-            .filter(|text| text.starts_with('['))
-            .map_or_else(|| expected("a JSON array"), Ok),
-        Kind::Any => Ok(json(text).unwrap_or_else(as_text)),
+    let is_text = shape.types.contains(Types::STRING);
+    let as_json = json(text).filter(|json| shape.takes(json));
+    match as_json {
+        // For a string, `007`, `true` and `"x"` are as good a text as any other.
+        Some(json) if shape.types != Types::STRING && (!is_text || !json.starts_with('"')) => {
+            Ok(json)
+        }
+        Some(json) if shape.types == Types::ALL => Ok(json),
+        _ if is_text => Ok(Value::from(text).to_string()),
+        _ => Err(expected(shape, text)),
     }
+}
+
+fn expected(shape: &Shape, text: &str) -> String {
+    let what = match shape.types {
+        Types::BOOLEAN => "true or false".to_owned(),
+        Types::INTEGER => "an integer".to_owned(),
+        Types::NUMBER => "a number".to_owned(),
+        Types::OBJECT => "a JSON object".to_owned(),
+        Types::ARRAY => "a JSON array".to_owned(),
+        types => types.to_string(),
+    };
+    format!("expected {what}, got {}", shown(text))
 }
 
 /// The text, if it is JSON, without space around it.
 fn json(text: &str) -> Option<String> {
     let raw: &RawValue = serde_json::from_str(text.trim()).ok()?;
     Some(raw.get().to_owned())
-}
-
-fn number(text: &str) -> Option<String> {
-    json(text).filter(|text| text.starts_with(|c: char| c == '-' || c.is_ascii_digit()))
-}
-
-/// Whether a JSON number is a whole one, however it is written.
-fn is_integer(text: &str) -> bool {
-    !text.contains(['.', 'e', 'E'])
-        || text
-            .parse::<f64>()
-            .is_ok_and(|number| number.fract() == 0.0)
 }
 
 fn shown(text: &str) -> String {
@@ -305,31 +292,16 @@ fn check_against(values: &[(String, String)], schema: &Schema, known: &[Wrong]) 
 
 /// Checks a value's top-level type and choice.
 fn check_value(property: &Property, text: &str) -> Option<Wrong> {
-    let value: Value = serde_json::from_str(text).ok()?;
-    if !property.choices.is_empty() {
-        return (!property.choices.contains(&value)).then(|| {
-            wrong(
-                &property.name,
-                format!("expected one of {}, got {}", property.shape(), shown(text)),
-            )
-        });
+    let shape = &property.shape;
+    if shape.takes(text) {
+        return None;
     }
-    let fits = match property.kind {
-        Kind::Any => true,
-        Kind::Array(_) => value.is_array(),
-        Kind::Object => value.is_object(),
-        Kind::Scalar(Scalar::Boolean) => value.is_boolean(),
-        Kind::Scalar(Scalar::Integer) => value.is_number() && is_integer(text),
-        Kind::Scalar(Scalar::Null) => value.is_null(),
-        Kind::Scalar(Scalar::Number) => value.is_number(),
-        Kind::Scalar(Scalar::String) => value.is_string(),
+    let what = if shape.choices.is_empty() {
+        expected(shape, text)
+    } else {
+        format!("expected one of {shape}, got {}", shown(text))
     };
-    (!fits && !value.is_null()).then(|| {
-        wrong(
-            &property.name,
-            format!("expected {}, got {}", property.kind.name(), shown(text)),
-        )
-    })
+    Some(wrong(&property.name, what))
 }
 
 #[cfg(test)]
@@ -341,7 +313,9 @@ mod tests {
     const SCHEMA: &str = r#"{"type":"object","required":["s"],"properties":{
         "s":{"type":"string"},"i":{"type":"integer"},"n":{"type":"number"},"b":{"type":"boolean"},
         "e":{"enum":["newest","relevance"]},"l":{"type":"array","items":{"type":"integer"}},"a":{"type":"array"},
-        "o":{"type":"object"},"x":{}}}"#;
+        "o":{"type":"object"},"x":{},"os":{"type":["string","null"]},"oi":{"anyOf":[{"type":"integer"},{"type":"null"}]},
+        "si":{"type":["string","integer"]},"sl":{"anyOf":[{"type":"string"},{"type":"array","items":{"type":"string"}}]},
+        "le":{"type":"array","items":{"enum":["up","down"]}}}}"#;
 
     fn files(name: &str) -> Result<Vec<u8>, String> {
         match name {
@@ -393,6 +367,17 @@ mod tests {
                 r#"{"s":"x","a":[{}],"o":{"k":1}}"#,
             ),
             ("s=x x=7", r#"{"s":"x","x":7}"#),
+            ("s=x os=7 oi=7 si=7", r#"{"s":"x","os":"7","oi":7,"si":7}"#),
+            (
+                "s=x os=null oi=null si=true",
+                r#"{"s":"x","os":null,"oi":null,"si":"true"}"#,
+            ),
+            ("s=x os=007 si=007", r#"{"s":"x","os":"007","si":"007"}"#),
+            ("s=x os=\"q\"", r#"{"s":"x","os":"\"q\""}"#),
+            ("s=x sl=a", r#"{"s":"x","sl":"a"}"#),
+            ("s=x sl=[\"a\"]", r#"{"s":"x","sl":["a"]}"#),
+            ("s=x sl=a sl=b", r#"{"s":"x","sl":["a","b"]}"#),
+            ("s=x le=up", r#"{"s":"x","le":["up"]}"#),
             ("s=x x=seven", r#"{"s":"x","x":"seven"}"#),
             ("s:=\"j\"", r#"{"s":"j"}"#),
             (
@@ -426,6 +411,15 @@ mod tests {
             ("s=x l=one", "l expected an integer, got \"one\""),
             ("s=x s=y", "s given more than once"),
             ("s:=7", "s expected string, got \"7\""),
+            ("s:=null", "s expected string, got \"null\""),
+            ("s=x oi=seven", "oi expected integer or null, got \"seven\""),
+            ("s=x i:=1e400", "i expected an integer, got \"1e400\""),
+            ("s=x e:=1", "e expected one of newest|relevance, got \"1\""),
+            ("s=x a=b", "a expected a JSON array, got \"b\""),
+            (
+                "s=x le=upp",
+                "le expected one of up, down, got \"upp\"; did you mean up?",
+            ),
             ("s:=x", "s \"x\" is not JSON"),
             ("s=x word", "word arguments are given as key=value"),
             ("s=x =1", "=1 the name in front of = is missing"),
@@ -444,17 +438,52 @@ mod tests {
         assert!(built("", Some("{")).unwrap_err().contains("an example"));
     }
 
+    /// The types that `SCHEMA` allows, told independently of how it is read.
+    fn allowed(name: &str, value: &Value) -> bool {
+        match name {
+            "s" => value.is_string(),
+            "i" => value.is_number() && value.as_f64().is_some_and(|number| number.fract() == 0.0),
+            "n" => value.is_number(),
+            "b" => value.is_boolean(),
+            "e" => value == "newest" || value == "relevance",
+            "l" | "a" | "le" => value.is_array(),
+            "o" => value.is_object(),
+            "os" => value.is_string() || value.is_null(),
+            "oi" => allowed("i", value) || value.is_null(),
+            "si" => allowed("i", value) || value.is_string(),
+            "sl" => value.is_string() || value.is_array(),
+            "x" => true,
+            _ => false,
+        }
+    }
+
     proptest! {
         #[test]
-        fn nothing_is_sent_that_the_schema_forbids(words in prop::collection::vec("(s|i|n|b|e|l|a|o|x|y):?=[a-z0-9\\[\\]{}\",.-]{0,8}", 0..6)) {
-            if let Ok(raw) = build(&words, None, &Schema::read(SCHEMA), true, &files) {
+        fn nothing_is_sent_that_the_schema_forbids(
+            words in prop::collection::vec(
+                "(s|i|n|b|e|l|a|o|x|y|os|oi|si|sl|le):?=(null|true|-?[0-9]{1,3}(\\.5|e2)?|newest|\"a\"|[a-z0-9\\[\\]{}\",.-]{0,8})",
+                0..6,
+            ),
+            base in prop::option::of(prop_oneof![
+                Just(r#"{"s":null,"oi":2.5}"#), Just(r#"{"s":"x","i":2.5}"#), Just(r#"{"s":"x","e":7,"l":{}}"#),
+            ]),
+        ) {
+            let schema = Schema::read(SCHEMA);
+            if let Ok(raw) = build(&words, base, &schema, true, &files) {
                 let value: Value = serde_json::from_str(raw.get()).unwrap();
-                let types = |name: &str, fits: fn(&Value) -> bool| value.get(name).is_none_or(|value| fits(value) || value.is_null());
-                prop_assert!(value["s"].is_string() || value["s"].is_null());
-                prop_assert!(types("i", Value::is_number) && types("n", Value::is_number) && types("b", Value::is_boolean));
-                prop_assert!(types("l", Value::is_array) && types("a", Value::is_array) && types("o", Value::is_object));
-                prop_assert!(value.get("y").is_none());
+                prop_assert!(value["s"].is_string());
+                for (name, value) in value.as_object().unwrap() {
+                    prop_assert!(allowed(name, value), "{name}: {value}");
+                }
             }
+        }
+
+        #[test]
+        fn any_words_and_any_schema_do_no_harm(
+            words in prop::collection::vec(".{0,12}", 0..4),
+            schema in r#"\{?("(type|properties|required|enum|anyOf|items|\$ref)":(\{|\[|"[a-z#/]*"|1|true)[\]}]?,?){0,4}\}?"#,
+        ) {
+            let _ = build(&words, None, &Schema::read(&schema), true, &files);
         }
     }
 }

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::duration::parse_duration;
@@ -29,7 +30,7 @@ pub(crate) struct Cli {
 }
 
 /// Options of every command.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Global {
     /// Read servers from this file only (repeatable, later files win)
     #[arg(short, long, global = true, value_name = "FILE")]
@@ -44,7 +45,12 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
     /// Pass more of the environment on: all, or names separated by commas
-    #[arg(long, global = true, value_name = "all|NAMES")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "all|NAMES",
+        env = "MCPLINE_INHERIT_ENV"
+    )]
     pub(crate) inherit_env: Option<String>,
     /// Which protocol eras may be spoken
     #[arg(long, global = true, value_enum, default_value_t = EraChoice::Auto, env = "MCPLINE_ERA")]
@@ -59,16 +65,19 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "TIME", value_parser = parse_duration, env = "MCPLINE_START_TIMEOUT")]
     pub(crate) start_timeout: Option<Duration>,
     /// Print one JSON document
-    #[arg(long, global = true)]
+    #[arg(long, global = true, env = "MCPLINE_JSON", value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
+    /// Write the output into this file
+    #[arg(short, long, global = true, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
     /// Show server output and notifications (-v), and debug events (-vv)
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    #[arg(short, long, global = true, action = ArgAction::Count, env = "MCPLINE_VERBOSE")]
     pub(crate) verbose: u8,
     /// Say nothing but errors on the error output
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, env = "MCPLINE_QUIET", value_parser = BoolishValueParser::new())]
     pub(crate) quiet: bool,
     /// Never ask anything
-    #[arg(long, global = true, env = "MCPLINE_NO_INPUT")]
+    #[arg(long, global = true, env = "MCPLINE_NO_INPUT", value_parser = BoolishValueParser::new())]
     pub(crate) no_input: bool,
     /// Approve what project files start, for this run
     #[arg(long, global = true)]
@@ -76,6 +85,9 @@ pub(crate) struct Global {
     /// When to use colour
     #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, env = "MCPLINE_COLOR")]
     pub(crate) color: ColorChoice,
+    /// Use plain characters for marks
+    #[arg(long, global = true, env = "MCPLINE_ASCII", value_parser = BoolishValueParser::new())]
+    pub(crate) ascii: bool,
 }
 
 /// Which eras may be spoken.
@@ -104,7 +116,7 @@ pub(crate) enum Command {
         stdio: Option<DemoServer>,
     },
     /// List servers: state, transport, version, tools, time
-    #[command(visible_alias = "list")]
+    #[command(alias = "list")]
     Ls {
         /// Only these
         servers: Vec<String>,
@@ -165,6 +177,21 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+}
+
+impl Command {
+    /// The command line of a server behind `--`; empty when there is none.
+    pub(crate) fn server_command(&self) -> &[String] {
+        match self {
+            Self::Call(args) => &args.adhoc.server_command,
+            Self::Check { adhoc, .. }
+            | Self::Doctor { adhoc, .. }
+            | Self::Ls { adhoc, .. }
+            | Self::Show { adhoc, .. }
+            | Self::Tools { adhoc, .. } => &adhoc.server_command,
+            Self::Completions { .. } | Self::Config { .. } | Self::Demo { .. } => &[],
+        }
+    }
 }
 
 /// A server given on the command line.

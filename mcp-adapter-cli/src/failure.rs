@@ -2,19 +2,21 @@
 //!
 //! ```text
 //! error: <server>: <what did not work>
+//!   <name>  <what is wrong with an argument, what the server says, …>
 //!   stage   <start | handshake | list | call | …>
+//!   where   <file and line, command>
 //!   cause   <one per line>
 //!   stderr  | <last lines of the server>
 //!   sent    <no | yes | unknown>
+//!   usage   <the tool's signature>
 //!   next    <command>  - <why>
 //! ```
 
 use std::error::Error as _;
 
-use mcp_client::{Error, ErrorKind, Sent, Stage};
+use mcp_client::mcp_proto::lifecycle::HandshakeFailure;
+use mcp_client::{Error, ErrorKind, Redactor, Sent, Stage};
 use serde_json::{Value, json};
-
-use crate::secret::Scrubber;
 
 /// Exit codes; 3, 4 and 5 agree with the official Inspector.
 pub(crate) mod exit {
@@ -40,6 +42,32 @@ pub(crate) mod exit {
     pub(crate) const TERMINATED: u8 = 143;
 }
 
+/// How the server's process ended, when that is what went wrong.
+fn died(error: &Error) -> Option<&str> {
+    let lost = match error.kind() {
+        ErrorKind::ConnectionLost | ErrorKind::Closed => true,
+        // After any other failure of the handshake this side ended the process.
+        ErrorKind::Handshake => error
+            .as_handshake()
+            .is_some_and(|error| matches!(error.failure, HandshakeFailure::ChannelEnded { .. })),
+        _ => false,
+    };
+    error.evidence().exit.as_deref().filter(|_| lost)
+}
+
+/// The exit code of a command about several servers, of which `worked` did.
+///
+/// A part that failed is told from a whole that failed: scripts go on with a part.
+pub(crate) fn exit_of(worked: usize, failures: &[Failure]) -> u8 {
+    match failures {
+        [] => 0,
+        [first, rest @ ..] if worked == 0 && rest.iter().all(|other| other.exit == first.exit) => {
+            first.exit
+        }
+        _ => exit::PARTIAL,
+    }
+}
+
 /// A failure with all there is to say about it.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
@@ -48,6 +76,8 @@ pub(crate) struct Failure {
     pub(crate) kind: &'static str,
     /// One line, without `error:`.
     pub(crate) message: String,
+    /// What is wrong in detail, each with a name: arguments, or `server` for what the server says.
+    pub(crate) details: Vec<(String, String)>,
     pub(crate) stage: Option<&'static str>,
     /// The entry's place, or the command.
     pub(crate) place: Option<String>,
@@ -56,6 +86,8 @@ pub(crate) struct Failure {
     pub(crate) exit_status: Option<i32>,
     pub(crate) sent: Option<&'static str>,
     pub(crate) notes: Vec<String>,
+    /// How it would be right.
+    pub(crate) usage: Option<String>,
     /// Commands to go on with, and why.
     pub(crate) next: Vec<(String, String)>,
 }
@@ -69,6 +101,7 @@ impl Failure {
             exit,
             kind,
             message: message.into(),
+            details: Vec::new(),
             stage: None,
             place: None,
             causes: Vec::new(),
@@ -76,6 +109,7 @@ impl Failure {
             exit_status: None,
             sent: None,
             notes: Vec::new(),
+            usage: None,
             next: Vec::new(),
         }
     }
@@ -95,14 +129,12 @@ impl Failure {
     }
 
     /// A failure of the client library.
-    pub(crate) fn of(error: &Error, scrubber: &Scrubber) -> Self {
+    pub(crate) fn of(error: &Error, redactor: &Redactor) -> Self {
         let (exit, kind) = match error.kind() {
             ErrorKind::Timeout => (exit::TIMEOUT, "timeout"),
             ErrorKind::Start => (exit::UNAVAILABLE, "start_failed"),
+            _ if died(error).is_some() => (exit::UNAVAILABLE, "server_exited"),
             ErrorKind::Handshake => (exit::UNAVAILABLE, "handshake_failed"),
-            ErrorKind::ConnectionLost | ErrorKind::Closed if error.evidence().exit.is_some() => {
-                (exit::UNAVAILABLE, "server_exited")
-            }
             ErrorKind::ConnectionLost | ErrorKind::Closed => (exit::UNAVAILABLE, "connection_lost"),
             ErrorKind::Rpc => (exit::REFUSED, "rpc_error"),
             ErrorKind::InvalidAnswer => (exit::REFUSED, "invalid_answer"),
@@ -110,7 +142,16 @@ impl Failure {
             ErrorKind::Usage => (exit::NOT_FOUND, "bad_request"),
             _ => (exit::OTHER, "other"),
         };
-        let mut failure = Self::new(exit, kind, scrubber.scrub(&error.to_string()));
+        let mut message = error.to_string();
+        if let Some(how) = died(error) {
+            let when = match error.stage() {
+                Stage::List => "while it listed its tools",
+                Stage::Call => "during the call",
+                _ => "before the handshake was done",
+            };
+            message = format!("{}: the server {how} {when}", error.server());
+        }
+        let mut failure = Self::new(exit, kind, redactor.redact(&message));
         failure.stage = Some(match error.stage() {
             Stage::Start => "start",
             Stage::Handshake => "handshake",
@@ -119,14 +160,14 @@ impl Failure {
         });
         let mut cause = error.source();
         while let Some(source) = cause {
-            failure.causes.push(scrubber.scrub(&source.to_string()));
+            failure.causes.push(redactor.redact(&source.to_string()));
             cause = source.source();
         }
         let evidence = error.evidence();
         let lines: Vec<_> = evidence
             .stderr
             .lines()
-            .map(|line| scrubber.scrub(line))
+            .map(|line| redactor.redact(line))
             .collect();
         failure.stderr = lines[lines.len().saturating_sub(MAX_STDERR_LINES)..].to_vec();
         failure.exit_status = evidence.exit_status;
@@ -151,7 +192,7 @@ impl Failure {
             }
         }
         if let Some(example) = error.diagnostics().noise_examples.front() {
-            failure.notes.push(scrubber.scrub(&format!(
+            failure.notes.push(redactor.redact(&format!(
                 "on its output, where only messages belong: {example}"
             )));
         }
@@ -161,49 +202,34 @@ impl Failure {
     /// The text for people, without colour.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("error: {}", self.message)];
-        let mut add = |label: &str, texts: &[String]| {
-            for (index, text) in texts.iter().enumerate() {
-                lines.push(format!(
-                    "  {:7} {text}",
-                    if index == 0 { label } else { "" }
-                ));
+        let names = self.details.iter().map(|(name, _)| name.chars().count());
+        let width = names.max().unwrap_or(0).max(7);
+        for (name, text) in &self.details {
+            lines.push(format!("  {name:width$} {text}"));
+        }
+        let mut add = |label: &str, texts: &mut dyn Iterator<Item = String>| {
+            for (index, text) in texts.enumerate() {
+                let label = if index == 0 { label } else { "" };
+                lines.push(format!("  {label:7} {text}"));
             }
         };
-        add(
-            "stage",
-            &self
-                .stage
-                .map(str::to_owned)
-                .into_iter()
-                .collect::<Vec<_>>(),
-        );
-        add("where", &self.place.clone().into_iter().collect::<Vec<_>>());
-        add("cause", &self.causes);
+        add("stage", &mut self.stage.iter().map(ToString::to_string));
+        add("where", &mut self.place.iter().cloned());
+        add("cause", &mut self.causes.iter().cloned());
         add(
             "stderr",
-            &self
-                .stderr
-                .iter()
-                .map(|line| format!("| {line}"))
-                .collect::<Vec<_>>(),
+            &mut self.stderr.iter().map(|line| format!("| {line}")),
         );
-        add("note", &self.notes);
+        add("note", &mut self.notes.iter().cloned());
+        add("sent", &mut self.sent.iter().map(ToString::to_string));
+        add("usage", &mut self.usage.iter().cloned());
         add(
-            "sent",
-            &self.sent.map(str::to_owned).into_iter().collect::<Vec<_>>(),
+            "next",
+            &mut self.next.iter().map(|(command, why)| match why.as_str() {
+                "" => command.clone(),
+                why => format!("{command}  - {why}"),
+            }),
         );
-        let next: Vec<_> = self
-            .next
-            .iter()
-            .map(|(command, why)| {
-                if why.is_empty() {
-                    command.clone()
-                } else {
-                    format!("{command}  - {why}")
-                }
-            })
-            .collect();
-        add("next", &next);
         lines
     }
 
@@ -217,10 +243,13 @@ impl Failure {
         json!({
             "kind": self.kind,
             "message": self.message,
+            "details": self.details.iter().map(|(name, text)| json!({"name": name, "text": text})).collect::<Vec<_>>(),
             "stage": self.stage,
+            "where": self.place,
             "sent": self.sent.map(|sent| sent.split(':').next().unwrap_or(sent)),
             "cause": self.causes,
             "evidence": {"exit_status": self.exit_status, "stderr": self.stderr, "notes": self.notes},
+            "usage": self.usage,
             "next": next,
         })
     }

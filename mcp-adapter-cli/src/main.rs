@@ -4,6 +4,7 @@
 //! its own; the built-in demo servers excepted.
 
 mod app;
+mod approval;
 mod arguments;
 mod cli;
 mod command;
@@ -12,6 +13,7 @@ mod demo;
 mod duration;
 mod failure;
 mod nearest;
+mod output;
 mod result;
 mod schema;
 mod secret;
@@ -20,15 +22,17 @@ mod text;
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{CommandFactory as _, Parser as _};
+use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::app::{App, SharedApp};
 use crate::cli::{Cli, ColorChoice, Command, DemoServer};
 use crate::config::Folders;
 use crate::failure::{Failure, exit};
+use crate::output::Output;
 
 /// Longest the end of all servers is waited for after a signal.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
@@ -36,14 +40,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(10);
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() {
-                ExitCode::from(exit::USAGE)
-            } else {
-                ExitCode::SUCCESS
-            };
-        }
+        Err(error) => return bad_usage(&error),
     };
     if let Some(Command::Demo {
         stdio: Some(server),
@@ -60,6 +57,9 @@ fn main() -> ExitCode {
         ColorChoice::Never => anstream::ColorChoice::Never,
     }
     .write_global();
+    if cli.global.ascii {
+        text::use_ascii();
+    }
     if cli.global.verbose > 1 {
         let filter =
             tracing_subscriber::EnvFilter::new("mcp_client=debug,mcp_transport_stdio=debug");
@@ -68,31 +68,60 @@ fn main() -> ExitCode {
             .with_writer(std::io::stderr)
             .init();
     }
-    let folders = match Folders::from_environment() {
-        Ok(folders) => folders,
-        Err(error) => {
-            anstream::eprintln!("error: the working folder can't be found: {error}");
-            return ExitCode::from(exit::USAGE);
+    let begun = start_up(&cli);
+    let (app, runtime) = match begun {
+        Ok(begun) => begun,
+        Err(failure) => {
+            for line in failure.lines() {
+                anstream::eprintln!("{line}");
+            }
+            return ExitCode::from(failure.exit);
         }
     };
-    let runtime = match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            anstream::eprintln!("error: no runtime: {error}");
-            return ExitCode::from(exit::OTHER);
-        }
-    };
-    let mut global = cli.global;
-    if let Some(Command::Demo { .. }) = &cli.command {
-        global.demo = true;
-    }
-    let app = Arc::new(App::new(global, folders));
     let code = runtime.block_on(supervised(&app, cli.command));
     runtime.shutdown_background();
-    ExitCode::from(code)
+    ExitCode::from(app.finish(code))
+}
+
+/// All that must be there before anything is done.
+fn start_up(cli: &Cli) -> Result<(SharedApp, tokio::runtime::Runtime), Failure> {
+    let folders = Folders::from_environment()
+        .map_err(|error| Failure::usage(format!("the working folder can't be found: {error}")))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(exit::OTHER, "other", format!("no runtime: {error}")))?;
+    let mut global = cli.global.clone();
+    global.demo |= matches!(cli.command, Some(Command::Demo { .. }));
+    let server_command = cli
+        .command
+        .as_ref()
+        .map_or(&[][..], Command::server_command);
+    let output = Output::new(global.output.as_deref()).map_err(Failure::usage)?;
+    let app = App::new(global, folders, server_command.to_vec(), output);
+    Ok((Arc::new(app), runtime))
+}
+
+/// A command line that can't be understood: a document too, when one was asked for (C231).
+fn bad_usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
+    if words.any(|word| word == "--json") {
+        let text = error.render().to_string();
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let first = lines.next().unwrap_or_default();
+        let mut failure = Failure::usage(first.strip_prefix("error: ").unwrap_or(first));
+        failure.causes = lines.map(str::to_owned).collect();
+        if let Ok(output) = Output::new(None) {
+            output.print_document(&json!({}), Some(failure.json()));
+        }
+    } else {
+        let _ = error.print();
+    }
+    ExitCode::from(exit::USAGE)
 }
 
 /// Runs the command; ends it in order on the first signal, at once on the second.
@@ -121,7 +150,7 @@ async fn supervised(app: &SharedApp, command: Option<Command>) -> u8 {
         _ = terminate.recv() => exit::TERMINATED,
     };
     // The command's future is gone, and with it its calls: the servers have been told.
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     let closing = async {
         if code == exit::INTERRUPTED {
             app.close_interrupted().await
@@ -130,7 +159,9 @@ async fn supervised(app: &SharedApp, command: Option<Command>) -> u8 {
         }
     };
     tokio::select! {
-        _ = tokio::time::timeout(STOP_LIMIT, closing) => app.say(&format!("cancelled: told the servers, which ended after {}", duration::shown(begun.elapsed()))),
+        _ = tokio::time::timeout(STOP_LIMIT, closing) => {
+            app.say(&format!("cancelled: told the servers, which ended after {}", duration::shown(begun.elapsed())));
+        }
         _ = interrupt.recv() => app.say("leaving at once"),
         _ = terminate.recv() => app.say("leaving at once"),
     }
@@ -140,7 +171,7 @@ async fn supervised(app: &SharedApp, command: Option<Command>) -> u8 {
 /// Shows a failure: a document where documents are wanted, else text.
 fn report(app: &App, failure: &Failure) {
     if app.global.json {
-        app.print_json(&app.document(serde_json::json!({}), Some(failure)));
+        app.print_document(&json!({}), Some(failure));
     } else {
         app.complain(failure);
     }
@@ -153,26 +184,20 @@ async fn run(app: &SharedApp, command: Option<Command>) -> Result<u8, Failure> {
         Some(Command::Ls {
             servers,
             no_connect,
-            adhoc,
-        }) => command::ls::run(app, &servers, no_connect, &adhoc.server_command).await,
+            ..
+        }) => command::ls::run(app, &servers, no_connect).await,
         Some(Command::Tools {
             targets,
             schema,
             full,
-            adhoc,
-        }) => command::tools::run(app, &targets, schema, full, &adhoc.server_command).await,
-        Some(Command::Show { target, adhoc }) => {
-            command::show::run(app, target.as_deref(), &adhoc.server_command).await
-        }
+            ..
+        }) => command::tools::run(app, &targets, schema, full).await,
+        Some(Command::Show { target, .. }) => command::show::run(app, target.as_deref()).await,
         Some(Command::Call(args)) => command::call::run(app, &args).await,
         Some(Command::Check {
-            servers,
-            require,
-            adhoc,
-        }) => command::check::run(app, &servers, &require, &adhoc.server_command).await,
-        Some(Command::Doctor { servers, adhoc }) => {
-            command::doctor::run(app, &servers, &adhoc.server_command).await
-        }
+            servers, require, ..
+        }) => command::check::run(app, &servers, &require).await,
+        Some(Command::Doctor { servers, .. }) => command::doctor::run(app, &servers).await,
         Some(Command::Config { command }) => command::config::run(app, &command),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
@@ -186,13 +211,13 @@ async fn run(app: &SharedApp, command: Option<Command>) -> Result<u8, Failure> {
 /// No command: the configured servers at rest, or how to begin.
 async fn start(app: &SharedApp) -> Result<u8, Failure> {
     let (_, located) = servers::load(app);
-    if located.files.is_empty() && !app.global.demo {
+    if located.files.is_empty() && !app.global.demo && !app.global.json {
         app.print([
-            "mcpline demo               a first look: two built-in servers, nothing else needed",
-            "mcpline tools -- COMMAND … look at any stdio server",
-            "mcpline --help             all commands; servers come from an mcp.json (mcpline config path)",
+            "mcpline demo                 a first look: two built-in servers, nothing else needed",
+            "mcpline tools -- COMMAND...  look at any stdio server",
+            "mcpline --help               all commands; servers come from an mcp.json (mcpline config path)",
         ]);
         return Ok(0);
     }
-    command::ls::run(app, &[], true, &[]).await
+    command::ls::run(app, &[], true).await
 }

@@ -1,12 +1,27 @@
 //! What a tool's input schema says about its arguments, as far as a command line needs it.
 //!
-//! Top-level properties only; nested rules are the server's to check.
+//! Top-level properties only: their types, choices and the types of list items, through local references and simple
+//! combinations. Nested rules are the server's to check. What is not understood takes anything.
 
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
+
+/// How many references and combinations are followed into each other.
+const MAX_DEPTH: usize = 8;
+
+/// How many parts of a schema are looked at: references can multiply without end.
+const MAX_VISITS: usize = 20_000;
+
+/// Longest list of choices that is checked here; a longer one is the server's to check.
+const MAX_CHOICES: usize = 1000;
 
 /// A tool's arguments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Schema {
+    /// Required ones first, else in the server's order.
     pub(crate) properties: Vec<Property>,
     /// Whether arguments beyond the listed ones may be given.
     pub(crate) open: bool,
@@ -16,115 +31,305 @@ pub(crate) struct Schema {
 #[derive(Clone, Debug)]
 pub(crate) struct Property {
     pub(crate) name: String,
-    pub(crate) kind: Kind,
+    pub(crate) shape: Shape,
     pub(crate) required: bool,
-    pub(crate) choices: Vec<Value>,
     pub(crate) default: Option<Value>,
+    pub(crate) example: Option<Value>,
     pub(crate) description: Option<String>,
+    /// `1..50`, when the schema has bounds.
+    pub(crate) range: Option<String>,
 }
 
-/// What values an argument takes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Kind {
-    Any,
-    /// A list; of scalars of this kind where that is known.
-    Array(Option<Scalar>),
-    Object,
-    Scalar(Scalar),
-}
+/// A set of JSON types.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(crate) struct Types(u8);
 
-/// A kind of plain value.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Scalar {
-    Boolean,
-    Integer,
-    Null,
-    Number,
-    String,
-}
+impl Types {
+    pub(crate) const ARRAY: Self = Self(1);
+    pub(crate) const BOOLEAN: Self = Self(1 << 1);
+    /// Whole numbers; [`Types::NUMBER`] includes them.
+    pub(crate) const INTEGER: Self = Self(1 << 2);
+    pub(crate) const NULL: Self = Self(1 << 3);
+    pub(crate) const NUMBER: Self = Self(1 << 2 | 1 << 4);
+    pub(crate) const OBJECT: Self = Self(1 << 5);
+    pub(crate) const STRING: Self = Self(1 << 6);
+    pub(crate) const ALL: Self = Self(0x7f);
+    const NONE: Self = Self(0);
 
-impl Kind {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Any => "any",
-            Self::Array(_) => "array",
-            Self::Object => "object",
-            Self::Scalar(scalar) => scalar.name(),
+    const NAMED: [(Self, &'static str); 7] = [
+        (Self::STRING, "string"),
+        (Self::NUMBER, "number"),
+        (Self::INTEGER, "integer"),
+        (Self::BOOLEAN, "boolean"),
+        (Self::ARRAY, "array"),
+        (Self::OBJECT, "object"),
+        (Self::NULL, "null"),
+    ];
+
+    pub(crate) fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    fn named(name: &str) -> Self {
+        let known = Self::NAMED.iter().find(|(_, known)| *known == name);
+        known.map_or(Self::NONE, |(types, _)| *types)
+    }
+
+    /// The type of a JSON text, told by how it begins; numbers that are whole are integers however they are written.
+    pub(crate) fn of(json: &str) -> Self {
+        match json.as_bytes().first() {
+            Some(b'[') => Self::ARRAY,
+            Some(b'{') => Self::OBJECT,
+            Some(b'"') => Self::STRING,
+            Some(b't' | b'f') => Self::BOOLEAN,
+            Some(b'n') => Self::NULL,
+            _ if is_whole(json) => Self::INTEGER,
+            _ => Self::NUMBER,
         }
     }
 }
 
-impl Scalar {
-    fn read(name: &str) -> Option<Self> {
-        Some(match name {
-            "boolean" => Self::Boolean,
-            "integer" => Self::Integer,
-            "null" => Self::Null,
-            "number" => Self::Number,
-            "string" => Self::String,
-            _ => return None,
-        })
+/// Whether a JSON number is a whole one.
+fn is_whole(number: &str) -> bool {
+    !number.contains(['.', 'e', 'E'])
+        || number
+            .parse::<f64>()
+            .is_ok_and(|number| number.fract() == 0.0)
+}
+
+impl fmt::Display for Types {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::ALL {
+            return f.write_str("any");
+        }
+        let mut rest = *self;
+        let mut names = Vec::new();
+        for (types, name) in Self::NAMED {
+            if rest.contains(types) {
+                rest = Self(rest.0 & !types.0);
+                names.push(name);
+            }
+        }
+        f.write_str(if names.is_empty() { "nothing" } else { "" })?;
+        f.write_str(&names.join(" or "))
+    }
+}
+
+impl fmt::Debug for Types {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// Which values an argument takes.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    pub(crate) types: Types,
+    /// The only values; empty when there are no such.
+    pub(crate) choices: Vec<Value>,
+    /// Of the items, when it may be a list whose items are described.
+    pub(crate) items: Option<Box<Self>>,
+}
+
+impl Shape {
+    pub(crate) const ANY: Self = Self {
+        types: Types::ALL,
+        choices: Vec::new(),
+        items: None,
+    };
+
+    fn of_types(types: Types) -> Self {
+        Self { types, ..Self::ANY }
     }
 
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Boolean => "boolean",
-            Self::Integer => "integer",
-            Self::Null => "null",
-            Self::Number => "number",
-            Self::String => "string",
+    fn read(schema: &Value, root: &Value, depth: usize, visits: &mut usize) -> Self {
+        let schema = match schema {
+            Value::Bool(false) => return Self::of_types(Types::NONE),
+            Value::Object(schema) if depth < MAX_DEPTH && *visits < MAX_VISITS => schema,
+            _ => return Self::ANY,
+        };
+        *visits += 1;
+        let mut below = |schema: &Value| Self::read(schema, root, depth + 1, visits);
+        let mut shape = Self::ANY;
+        match schema.get("type") {
+            Some(Value::String(name)) => shape.types = Types::named(name),
+            Some(Value::Array(names)) => {
+                let names = names.iter().filter_map(Value::as_str);
+                shape.types = names.map(Types::named).fold(Types::NONE, Types::union);
+            }
+            _ => {}
+        }
+        // Types from a newer dialect: leave them to the server.
+        if shape.types == Types::NONE {
+            shape.types = Types::ALL;
+        }
+        shape.items = schema.get("items").map(|items| Box::new(below(items)));
+        let choices = match (schema.get("enum"), schema.get("const")) {
+            (Some(Value::Array(choices)), _) => choices.clone(),
+            (_, Some(only)) => vec![only.clone()],
+            _ => Vec::new(),
+        };
+        if (1..=MAX_CHOICES).contains(&choices.len()) {
+            shape = shape.and(Self::of_choices(choices));
+        }
+        if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
+            let target = target.strip_prefix('#').and_then(|at| root.pointer(at));
+            if let Some(target) = target {
+                shape = shape.and(below(target));
+            }
+        }
+        for key in ["anyOf", "oneOf"] {
+            if let Some(Value::Array(branches)) = schema.get(key)
+                && let Some(either) = branches.iter().map(&mut below).reduce(Self::or)
+            {
+                shape = shape.and(either);
+            }
+        }
+        if let Some(Value::Array(branches)) = schema.get("allOf") {
+            shape = branches.iter().map(&mut below).fold(shape, Self::and);
+        }
+        shape
+    }
+
+    fn of_choices(choices: Vec<Value>) -> Self {
+        let types = choices.iter().map(|choice| Types::of(&choice.to_string()));
+        Self {
+            types: types.fold(Types::NONE, Types::union),
+            choices,
+            items: None,
+        }
+    }
+
+    fn or(self, other: Self) -> Self {
+        // `null` beside choices is one more choice.
+        let choices = |shape: Self| match shape.types {
+            Types::NULL => vec![Value::Null],
+            _ => shape.choices,
+        };
+        let types = self.types.union(other.types);
+        let items = self.items.clone().or_else(|| other.items.clone());
+        let (mut mine, theirs) = (choices(self), choices(other));
+        let open = mine.is_empty() || theirs.is_empty() || types == Types::NULL;
+        if open || mine.len() + theirs.len() > MAX_CHOICES {
+            mine.clear();
+        } else {
+            mine.extend(theirs);
+        }
+        Self {
+            types,
+            choices: mine,
+            items,
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        let choices = match (self.choices.is_empty(), other.choices.is_empty()) {
+            (true, _) => other.choices,
+            (_, true) => self.choices,
+            (false, false) => {
+                let both = self.choices.into_iter();
+                both.filter(|choice| other.choices.contains(choice))
+                    .collect()
+            }
+        };
+        Self {
+            types: self.types.intersection(other.types),
+            choices,
+            items: self.items.or(other.items),
+        }
+    }
+
+    /// Whether the text of a JSON value fits.
+    pub(crate) fn takes(&self, json: &str) -> bool {
+        self.types.contains(Types::of(json))
+            && (self.choices.is_empty()
+                || serde_json::from_str(json).is_ok_and(|value| self.choices.contains(&value)))
+    }
+}
+
+/// A choice as one types it: strings bare.
+pub(crate) fn written(choice: &Value) -> String {
+    choice
+        .as_str()
+        .map_or_else(|| choice.to_string(), str::to_owned)
+}
+
+/// `integer`, `string[]`, `on|off`
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.choices.is_empty() {
+            let choices: Vec<_> = self.choices.iter().map(written).collect();
+            return f.write_str(&crate::text::one_line(&choices.join("|"), 60));
+        }
+        // On a command line, a type that may also be null is that type.
+        let plain = Types(self.types.0 & !Types::NULL.0);
+        let types = if plain == Types::NONE || self.types == Types::ALL {
+            self.types
+        } else {
+            plain
+        };
+        match &self.items {
+            Some(items) if types == Types::ARRAY => write!(f, "{items}[]"),
+            _ => f.write_str(&types.to_string().replace(" or ", "|")),
         }
     }
 }
 
 impl Schema {
-    /// Reads a schema leniently: what is not understood takes anything.
+    /// Reads a schema leniently.
     pub(crate) fn read(text: &str) -> Self {
-        let Ok(Value::Object(schema)) = serde_json::from_str(text) else {
+        let root: Value = serde_json::from_str(text).unwrap_or(Value::Bool(true));
+        let Some(schema) = root.as_object() else {
             return Self {
                 properties: Vec::new(),
                 open: true,
             };
         };
         let empty = Map::new();
-        let properties = schema
-            .get("properties")
-            .and_then(Value::as_object)
-            .unwrap_or(&empty);
-        let required: Vec<_> = schema
-            .get("required")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let properties = properties.unwrap_or(&empty);
+        // Where each required name stands in the list.
+        let mut required = HashMap::new();
+        let listed = schema.get("required").and_then(Value::as_array);
+        for name in listed.into_iter().flatten().filter_map(Value::as_str) {
+            let at = required.len();
+            required.entry(name).or_insert(at);
+        }
+        let names = serde_json::from_str::<Top>(text).map_or_else(|_| Vec::new(), |top| top.0);
+        let mut visits = 0;
+        let mut property =
+            |name: &str, value| Property::read(name, value, &root, &required, &mut visits);
+        let mut read: Vec<_> = names
+            .iter()
+            .filter_map(|name| properties.get_key_value(name))
+            .map(|(name, value)| property(name, value))
             .collect();
-        // A schema without any property, or with rules elsewhere, can't tell a wrong name from a right one.
-        let elsewhere = ["allOf", "anyOf", "oneOf", "$ref", "patternProperties"]
-            .iter()
-            .any(|key| schema.contains_key(*key));
-        let more = schema
-            .get("additionalProperties")
-            .is_some_and(|more| *more != Value::Bool(false));
-        let mut read: Vec<_> = properties
-            .iter()
-            .map(|(name, value)| Property::read(name, value, required.contains(&name.as_str())))
-            .collect();
-        for name in required
-            .iter()
-            .filter(|name| !properties.contains_key(**name))
-        {
-            read.push(Property::read(name, &Value::Bool(true), true));
+        for name in required.keys() {
+            if !properties.contains_key(*name) {
+                read.push(property(name, &Value::Bool(true)));
+            }
         }
         // Required ones first, in the order that the schema requires them.
         read.sort_by_key(|property| {
-            required
-                .iter()
-                .position(|name| *name == property.name)
-                .unwrap_or(usize::MAX)
+            let at = required.get(property.name.as_str());
+            at.copied().unwrap_or(usize::MAX)
         });
-        let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+        // A schema that lists no property, or has rules elsewhere, can't tell a wrong name from a right one. One that
+        // lists some and says nothing about others is taken as closed: a typing error is more likely than an extra.
+        let elsewhere = ["allOf", "anyOf", "oneOf", "$ref", "patternProperties"];
+        let elsewhere = elsewhere.iter().any(|key| schema.contains_key(*key));
+        let more = schema.get("additionalProperties");
+        let closed = more == Some(&Value::Bool(false));
         Self {
-            open: more
+            open: more.is_some_and(|_| !closed)
                 || elsewhere
                 || (read.is_empty() && !closed && !schema.contains_key("properties")),
             properties: read,
@@ -141,77 +346,92 @@ impl Schema {
     pub(crate) fn signature(&self) -> String {
         let property = |property: &Property| {
             let mark = if property.required { "" } else { "?" };
-            format!(
-                "{}{mark}: {}",
-                crate::text::one_line(&property.name, 40),
-                property.shape()
-            )
+            let name = crate::text::one_line(&property.name, 40);
+            format!("{name}{mark}: {}", property.shape)
         };
         let mut parts: Vec<_> = self.properties.iter().map(property).collect();
         if self.open && self.properties.is_empty() {
-            parts.push("…".to_owned());
+            parts.push(crate::text::ellipsis().to_owned());
         }
         parts.join(", ")
     }
 }
 
 impl Property {
-    fn read(name: &str, schema: &Value, required: bool) -> Self {
-        let types: Vec<_> = match schema.get("type") {
-            Some(Value::String(one)) => vec![one.as_str()],
-            Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
-            _ => Vec::new(),
+    fn read(
+        name: &str,
+        schema: &Value,
+        root: &Value,
+        required: &HashMap<&str, usize>,
+        visits: &mut usize,
+    ) -> Self {
+        let bound = |key: &str| {
+            schema
+                .get(key)
+                .filter(|bound| bound.is_number())
+                .map(ToString::to_string)
         };
-        // A type that may also be null is that type on a command line.
-        let plain: Vec<_> = types
-            .iter()
-            .copied()
-            .filter(|name| *name != "null")
-            .collect();
-        let kind = match (plain.as_slice(), types.as_slice()) {
-            ([], ["null"]) => Kind::Scalar(Scalar::Null),
-            (["array"], _) => {
-                let items = schema
-                    .get("items")
-                    .and_then(|items| items.get("type"))
-                    .and_then(Value::as_str);
-                Kind::Array(items.and_then(Scalar::read))
-            }
-            (["object"], _) => Kind::Object,
-            ([one], _) => Scalar::read(one).map_or(Kind::Any, Kind::Scalar),
-            _ => Kind::Any,
+        let range = match (bound("minimum"), bound("maximum")) {
+            (None, None) => None,
+            (low, high) => Some(format!(
+                "{}..{}",
+                low.unwrap_or_default(),
+                high.unwrap_or_default()
+            )),
         };
+        let examples = schema.get("examples").and_then(Value::as_array);
+        let text = |key: &str| schema.get(key).and_then(Value::as_str).map(str::to_owned);
         Self {
             name: name.to_owned(),
-            kind,
-            required,
-            choices: schema
-                .get("enum")
-                .and_then(Value::as_array)
-                .cloned()
-                .unwrap_or_default(),
+            shape: Shape::read(schema, root, 0, visits),
+            required: required.contains_key(name),
             default: schema.get("default").cloned(),
-            description: schema
-                .get("description")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
+            example: examples.and_then(|examples| examples.first()).cloned(),
+            description: text("description"),
+            range,
         }
     }
+}
 
-    /// `integer`, `string[]`, `on|off`
-    pub(crate) fn shape(&self) -> String {
-        if !self.choices.is_empty() {
-            let choices = self.choices.iter().map(|choice| {
-                choice
-                    .as_str()
-                    .map_or_else(|| choice.to_string(), str::to_owned)
-            });
-            return crate::text::one_line(&choices.collect::<Vec<_>>().join("|"), 60);
+/// The names of the properties in the order of the text, which a map of values does not keep.
+struct Top(Vec<String>);
+
+impl<'de> Deserialize<'de> for Top {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(serde::Deserialize)]
+        struct Wire {
+            #[serde(default)]
+            properties: Names,
         }
-        match self.kind {
-            Kind::Array(Some(items)) => format!("{}[]", items.name()),
-            kind => kind.name().to_owned(),
+        Wire::deserialize(deserializer).map(|wire| Self(wire.properties.0))
+    }
+}
+
+#[derive(Default)]
+struct Names(Vec<String>);
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Names;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Names, A::Error> {
+                let mut names = Names::default();
+                let mut seen = HashSet::new();
+                while let Some((name, _)) = map.next_entry::<String, IgnoredAny>()? {
+                    if seen.insert(name.clone()) {
+                        names.0.push(name);
+                    }
+                }
+                Ok(names)
+            }
         }
+        deserializer.deserialize_map(InOrder)
     }
 }
 
@@ -223,8 +443,8 @@ mod tests {
     fn signatures() {
         let cases = [
             (
-                r#"{"type":"object","properties":{"b":{"type":"integer"},"a":{"type":"string"}},"required":["a"]}"#,
-                "a: string, b?: integer",
+                r#"{"type":"object","properties":{"z":{"type":"integer"},"b":{"type":"boolean"},"a":{"type":"string"}},"required":["a"]}"#,
+                "a: string, z?: integer, b?: boolean",
                 false,
             ),
             (
@@ -234,7 +454,23 @@ mod tests {
             ),
             (
                 r#"{"properties":{"n":{"type":["integer","null"]},"m":{"type":["integer","string"]},"x":true}}"#,
-                "n?: integer, m?: any, x?: any",
+                "n?: integer, m?: string|integer, x?: any",
+                false,
+            ),
+            (
+                r##"{"properties":{"c":{"$ref":"#/$defs/Colour"},"o":{"anyOf":[{"$ref":"#/$defs/Colour"},{"type":"null"}]}},
+                    "$defs":{"Colour":{"enum":["red","blue"],"type":"string"}}}"##,
+                "c?: red|blue, o?: red|blue|null",
+                false,
+            ),
+            (
+                r#"{"properties":{"o":{"anyOf":[{"type":"integer"},{"type":"null"}],"default":null},"k":{"const":"only"}}}"#,
+                "o?: integer, k?: only",
+                false,
+            ),
+            (
+                r##"{"properties":{"loop":{"$ref":"#/properties/loop"},"none":false,"new":{"type":"decimal"}}}"##,
+                "loop?: any, none?: nothing, new?: any",
                 false,
             ),
             (r#"{"type":"object"}"#, "…", true),
@@ -244,17 +480,53 @@ mod tests {
                 "…",
                 true,
             ),
+            (
+                r#"{"properties":{"a":{}},"additionalProperties":{"type":"string"}}"#,
+                "a?: any",
+                true,
+            ),
             ("true", "…", true),
+            (r#"{"properties":7}"#, "", false),
             (r#"{"required":["z"]}"#, "z: any", false),
         ];
-        for (schema, signature, open) in cases {
-            let schema_read = Schema::read(schema);
-            let mut expected: Vec<_> = signature.split(", ").collect();
-            let got = schema_read.signature();
-            let mut got: Vec<_> = got.split(", ").collect();
-            expected.sort_unstable();
-            got.sort_unstable();
-            assert_eq!((got, schema_read.open), (expected, open), "{schema}");
+        for (text, signature, open) in cases {
+            let schema = Schema::read(text);
+            assert_eq!(
+                (schema.signature().as_str(), schema.open),
+                (signature, open),
+                "{text}"
+            );
         }
+    }
+
+    #[test]
+    fn references_that_multiply_end() {
+        let many = vec![r##"{"$ref":"#/properties/a"}"##; 100].join(",");
+        let schema = format!(r#"{{"properties":{{"a":{{"anyOf":[{many}]}}}}}}"#);
+        assert_eq!(Schema::read(&schema).signature(), "a?: any");
+        let long: Vec<_> = (0..=MAX_CHOICES).collect();
+        let schema = format!(r#"{{"properties":{{"a":{{"type":"integer","enum":{long:?}}}}}}}"#);
+        assert_eq!(Schema::read(&schema).signature(), "a?: integer");
+    }
+
+    #[test]
+    fn types_of_json_texts() {
+        let cases = [
+            ("1", Types::INTEGER),
+            ("2.0", Types::INTEGER),
+            ("1e3", Types::INTEGER),
+            ("2.5", Types::NUMBER),
+            ("12345678901234567890123", Types::INTEGER),
+            ("\"x\"", Types::STRING),
+            ("null", Types::NULL),
+        ];
+        for (json, types) in cases {
+            assert_eq!(Types::of(json), types, "{json}");
+        }
+        assert!(Types::NUMBER.contains(Types::INTEGER) && !Types::INTEGER.contains(Types::NUMBER));
+        assert_eq!(
+            Types::STRING.union(Types::NULL).to_string(),
+            "string or null"
+        );
     }
 }

@@ -1,14 +1,15 @@
 //! Which servers a command is about, and connecting to them.
 
-use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use mcp_client::mcp_jsonrpc::Deadline;
+use mcp_client::mcp_proto::connection::ServerNotification;
 use mcp_client::mcp_proto::lifecycle::EraPolicy;
 use mcp_client::stdio::{EnvPolicy, ServerCommand, StdioConnector, connect_with};
-use mcp_client::{CallOptions, Client, ClientOptions};
+use mcp_client::{Client, ClientOptions, Notice, Notifications, Redactor};
 
 use crate::app::{App, SharedApp};
+use crate::approval::{self, Trust};
 use crate::cli::EraChoice;
 use crate::config::{
     Approvals, CONFIG_VARIABLE, Entry, InheritEnv, Limits, Located, Scope, Server, Setup,
@@ -16,7 +17,8 @@ use crate::config::{
 };
 use crate::failure::{Failure, exit};
 use crate::nearest::nearest;
-use crate::secret::{Scrubber, Secret};
+use crate::secret::Secret;
+use crate::text::one_line;
 
 /// Limits of a call where neither the command line nor the entry sets any.
 const CALL_IDLE: Duration = Duration::from_secs(60);
@@ -24,6 +26,9 @@ const CALL_TOTAL: Duration = Duration::from_secs(600);
 
 /// Most characters of a command line that are shown.
 const MAX_SHOWN_COMMAND: usize = 300;
+
+/// Most characters of a notification that are shown.
+const MAX_SHOWN_NOTICE: usize = 2000;
 
 /// A server that a command may be about.
 #[derive(Clone, Debug)]
@@ -35,24 +40,44 @@ pub(crate) struct Target {
     pub(crate) place: String,
     /// What to start, or why that can't be.
     pub(crate) launch: Result<ServerCommand, Failure>,
-    pub(crate) limits: Limits,
+    pub(crate) trust: Trust,
+    limits: Limits,
+    /// Oddities of its entry; they may be why it does not work.
+    notes: Vec<String>,
     secrets: Vec<Secret>,
 }
 
 impl Target {
-    pub(crate) fn scrubber(&self) -> Scrubber {
-        Scrubber::new(self.secrets.iter().cloned())
+    /// A target of which nothing but the name is known yet.
+    fn new(id: impl Into<String>, place: String, launch: Result<ServerCommand, Failure>) -> Self {
+        Self {
+            id: id.into(),
+            transport: "stdio",
+            disabled: false,
+            place,
+            launch,
+            trust: Trust::Given("it is on the command line"),
+            limits: Limits::default(),
+            notes: Vec::new(),
+            secrets: Vec::new(),
+        }
+    }
+
+    /// Takes the values that were set for this server out of a text.
+    pub(crate) fn redactor(&self) -> Redactor {
+        let values = self.secrets.iter().map(|value| value.reveal().to_owned());
+        Redactor::new(values)
     }
 
     /// The limits of a call: command line, then entry, then defaults.
-    pub(crate) fn call_options(&self, app: &App) -> CallOptions {
+    pub(crate) fn deadline(&self, app: &App) -> Deadline {
         let idle = app.global.timeout.or(self.limits.idle).unwrap_or(CALL_IDLE);
         let total = app
             .global
             .max_time
             .or(self.limits.total)
             .unwrap_or(CALL_TOTAL);
-        CallOptions::default().with_deadline(Deadline::new(Some(idle), Some(total)))
+        Deadline::new(Some(idle), Some(total))
     }
 }
 
@@ -64,14 +89,13 @@ pub(crate) struct Connected {
 }
 
 /// All servers that there are: the one behind `--`, the demo's, or those of configuration files.
-pub(crate) fn all(app: &App, server_command: &[String]) -> Result<Vec<Target>, Failure> {
-    if let Some((program, args)) = server_command.split_first() {
+pub(crate) fn all(app: &App) -> Result<Vec<Target>, Failure> {
+    if let Some((program, args)) = app.server_command.split_first() {
         return Ok(vec![ad_hoc(app, program, args)?]);
     }
     let unused = [
         (!app.global.env.is_empty(), "--env"),
         (app.global.cwd.is_some(), "--cwd"),
-        (app.global.inherit_env.is_some(), "--inherit-env"),
     ];
     if let Some((_, option)) = unused.iter().find(|(given, _)| *given) {
         return Err(Failure::usage(format!(
@@ -88,7 +112,7 @@ pub(crate) fn all(app: &App, server_command: &[String]) -> Result<Vec<Target>, F
     if setup.entries.is_empty() && located.files.is_empty() {
         return Err(Failure::usage("no configuration file was found")
             .next("mcpline demo", "a first look, nothing needed")
-            .next("mcpline tools -- COMMAND …", "look at any server")
+            .next("mcpline tools -- COMMAND...", "look at any server")
             .next("mcpline config path", "where files are looked for"));
     }
     for note in &setup.notes {
@@ -142,6 +166,35 @@ pub(crate) fn one<'a>(targets: &'a [Target], id: &str) -> Result<&'a Target, Fai
         })
 }
 
+/// `SERVER/TOOL` in its two parts; `SERVER.TOOL` and `SERVER__TOOL` are understood too. `None` when no server of that
+/// name is there, so that it may be a tool's name alone. The longest name wins: names of servers may hold the separators.
+pub(crate) fn split<'a, 'b>(targets: &'a [Target], text: &'b str) -> Option<(&'a Target, &'b str)> {
+    let parts = targets.iter().filter_map(|target| {
+        let rest = text.strip_prefix(target.id.as_str())?;
+        let separators = ["/", ".", "__"].iter();
+        let tool = separators
+            .filter_map(|separator| rest.strip_prefix(separator))
+            .next()?;
+        (!tool.is_empty()).then_some((target, tool))
+    });
+    parts.max_by_key(|(target, _)| target.id.len())
+}
+
+/// What a server gets of this program's environment, when the command line says so.
+fn inherited(app: &App) -> Option<EnvPolicy> {
+    let names = |names: &str| {
+        names
+            .split(',')
+            .map(|name| name.trim().to_owned())
+            .collect()
+    };
+    match app.global.inherit_env.as_deref()? {
+        "all" => Some(EnvPolicy::All),
+        "minimal" => Some(EnvPolicy::Minimal),
+        listed => Some(EnvPolicy::Names(names(listed))),
+    }
+}
+
 fn ad_hoc(app: &App, program: &str, args: &[String]) -> Result<Target, Failure> {
     let mut command = ServerCommand::new(program).args(args);
     let mut secrets = Vec::new();
@@ -154,179 +207,133 @@ fn ad_hoc(app: &App, program: &str, args: &[String]) -> Result<Target, Failure> 
         command = command.env(name, value);
     }
     if let Some(cwd) = &app.global.cwd {
-        command = command.cwd(cwd);
+        command = command.cwd(app.folders.current.join(cwd));
     }
-    command = match app.global.inherit_env.as_deref() {
-        Some("all") => command.env_policy(EnvPolicy::All),
-        Some(names) => command.env_policy(EnvPolicy::Names(
-            names.split(',').map(str::to_owned).collect(),
-        )),
-        None => command,
-    };
-    let name = std::path::Path::new(program).file_stem().map_or_else(
-        || program.to_owned(),
-        |stem| stem.to_string_lossy().into_owned(),
-    );
-    Ok(Target {
-        id: name.replace(['/', '.'], "-"),
-        transport: "stdio",
-        disabled: false,
-        place: crate::text::one_line(&command.to_string(), MAX_SHOWN_COMMAND),
-        launch: Ok(command),
-        limits: Limits::default(),
-        secrets,
-    })
+    if let Some(policy) = inherited(app) {
+        command = command.env_policy(policy);
+    }
+    let stem = std::path::Path::new(program).file_stem();
+    let name = stem.map_or_else(|| program.into(), |stem| stem.to_string_lossy());
+    let place = one_line(&command.to_string(), MAX_SHOWN_COMMAND);
+    let mut target = Target::new(name.replace(['/', '.'], "-"), place, Ok(command));
+    target.secrets = secrets;
+    Ok(target)
 }
 
 fn demo(name: &'static str) -> Target {
     let own = std::env::current_exe();
-    let launch = own.map(|own| ServerCommand::new(own).args(["demo", "--stdio", name]));
-    Target {
-        id: name.to_owned(),
-        transport: "stdio",
-        disabled: false,
-        place: format!("built in: mcpline demo --stdio {name}"),
-        launch: launch.map_err(|error| {
-            Failure::new(
-                exit::OTHER,
-                "other",
-                format!("{name}: this program can't find itself: {error}"),
-            )
-        }),
-        limits: Limits::default(),
-        secrets: Vec::new(),
-    }
+    let launch = own
+        .map(|own| ServerCommand::new(own).args(["demo", "--stdio", name]))
+        .map_err(|error| {
+            let message = format!("{name}: this program can't find itself: {error}");
+            Failure::new(exit::OTHER, "other", message)
+        });
+    let mut target = Target::new(
+        name,
+        format!("built in: mcpline demo --stdio {name}"),
+        launch,
+    );
+    target.trust = Trust::Given("it is part of this program");
+    target
 }
 
 fn configured(app: &App, entry: &Entry) -> Target {
-    let mut target = Target {
-        id: entry.id.clone(),
-        transport: entry.server.as_ref().map_or("-", Server::transport),
-        disabled: entry.disabled,
-        place: format!(
-            "{}:{}",
-            shortened(&entry.place.file, &app.folders.current).display(),
-            entry.place.line
-        ),
-        launch: Err(Failure::usage("not resolved")),
-        limits: Limits::default(),
-        secrets: Vec::new(),
+    let file = shortened(&entry.place.file, &app.folders.current);
+    let place = format!("{}:{}", file.display(), entry.place.line);
+    let bad = |kind: &'static str, message: &str| {
+        Err(
+            Failure::new(exit::USAGE, kind, format!("{}: {message}", entry.id)).next(
+                format!("mcpline config explain {}", quoted(&entry.id)),
+                "the entry, value by value",
+            ),
+        )
     };
-    let bad = |message: String| {
-        Failure::new(exit::USAGE, "config", format!("{}: {message}", entry.id))
-            .next(format!("mcpline config explain {}", quoted(&entry.id)), "")
-    };
+    let mut target = Target::new(&entry.id, place, bad("config", "not resolved"));
+    target.transport = entry.server.as_ref().map_or("-", Server::transport);
+    target.disabled = entry.disabled;
+    target.notes = entry.notes.iter().map(ToString::to_string).collect();
     let server = match &entry.server {
         Ok(Server::Stdio(server)) => server,
         Ok(Server::Http { origin }) => {
-            target.launch = Err(bad(format!(
-                "HTTP servers are not supported yet ({origin})"
-            )));
+            let message = format!("HTTP servers are not supported yet ({origin})");
+            target.launch = bad("unsupported", &message);
             return target;
         }
         Err(problem) => {
-            target.launch = Err(bad(problem.message.clone()));
+            target.launch = bad("config", &problem.message);
             return target;
         }
     };
-    let launch = match resolve(entry, server, &app.folders, &|name| {
-        std::env::var(name).ok()
-    }) {
+    let written = one_line(&server.command_line(), MAX_SHOWN_COMMAND);
+    target.place = format!("{}   {written}", target.place);
+    let variable = |name: &str| std::env::var(name).ok();
+    let launch = match resolve(entry, server, &app.folders, &variable) {
         Ok(launch) => launch,
         Err(problem) => {
-            target.launch = Err(bad(problem.message));
+            target.launch = bad("config", &problem.message);
             return target;
         }
     };
-    target.place = format!(
-        "{}   {}",
-        target.place,
-        crate::text::one_line(&launch.written, MAX_SHOWN_COMMAND)
-    );
     target.limits = launch.limits;
     let mut command = ServerCommand::new(&launch.command)
         .args(&launch.args)
         .cwd(&launch.cwd);
     for (name, value) in &launch.env {
         command = match value {
-            Some(value) => {
-                target.secrets.push(value.clone());
-                command.env(name, value.reveal())
-            }
+            Some(value) => command.env(name, value.reveal()),
             None => command.env_remove(name),
         };
     }
-    command = command.env_policy(match &launch.inherit_env {
+    target.secrets = launch
+        .env
+        .iter()
+        .filter_map(|(_, value)| value.clone())
+        .collect();
+    let policy = inherited(app).unwrap_or_else(|| match &launch.inherit_env {
         InheritEnv::All => EnvPolicy::All,
         InheritEnv::Minimal => EnvPolicy::Minimal,
         InheritEnv::Names(names) => EnvPolicy::Names(names.clone()),
     });
-    target.launch = if entry.scope == Scope::Project {
-        approved(app, entry, &fingerprint(server, &launch), &target.place).map(|()| command)
-    } else {
-        Ok(command)
+    target.launch = Ok(command.env_policy(policy));
+    target.trust = match entry.scope {
+        Scope::Named => Trust::Given("the file was named"),
+        Scope::User => Trust::Given("it is in the user's own file"),
+        Scope::Project if app.global.trust => Trust::Given("--trust"),
+        Scope::Project => {
+            let fingerprint = fingerprint(server, &launch);
+            let approvals = app.folders.state.as_deref().map(Approvals::in_folder);
+            if approvals.is_some_and(|approvals| approvals.contains(&fingerprint)) {
+                Trust::Given("it was approved")
+            } else {
+                let variables = launch.env.iter().map(|(name, _)| name.clone()).collect();
+                Trust::Needed {
+                    fingerprint,
+                    variables,
+                }
+            }
+        }
     };
     target
 }
 
-/// Project files start nothing that nobody has approved (C218).
-fn approved(app: &App, entry: &Entry, fingerprint: &str, place: &str) -> Result<(), Failure> {
-    let approvals = app.folders.state.as_deref().map(Approvals::in_folder);
-    if app.global.trust
-        || entry.disabled
-        || approvals
-            .as_ref()
-            .is_some_and(|approvals| approvals.contains(fingerprint))
-    {
-        return Ok(());
+/// Connects to a server, if it may be started.
+pub(crate) async fn connect(app: &SharedApp, target: &Target) -> Result<Connected, Failure> {
+    if target.launch.is_ok() {
+        approval::ensure(app, target).await?;
     }
-    let refused = || {
-        Failure::new(
-            exit::PERSON_NEEDED,
-            "approval_needed",
-            format!(
-                "{}: this project's file wants to start a program, which nobody has approved",
-                entry.id
-            ),
-        )
-        .note(format!("it would start: {place}"))
-        .next(
-            "mcpline --trust …",
-            "approve what project files start, for one run",
-        )
-    };
-    if !app.can_ask() {
-        return Err(refused());
-    }
-    let mut err = std::io::stderr().lock();
-    let _ = write!(
-        err,
-        "{} (project file) wants to start:\n  {place}\nStart it, now and later? [y/N] ",
-        entry.id
-    );
-    let _ = err.flush();
-    let mut answer = String::new();
-    let _ = std::io::stdin().read_line(&mut answer);
-    if !matches!(answer.trim(), "y" | "Y" | "yes") {
-        return Err(refused());
-    }
-    if let Some(approvals) = approvals
-        && let Err(error) = approvals.add(&[fingerprint.to_owned()])
-    {
-        app.say(&format!("note: the approval could not be kept: {error}"));
-    }
-    Ok(())
+    start(app, target).await
 }
 
-/// Connects to a server.
-pub(crate) async fn connect(app: &SharedApp, target: &Target) -> Result<Connected, Failure> {
+async fn start(app: &SharedApp, target: &Target) -> Result<Connected, Failure> {
     let place = |mut failure: Failure| {
         failure.place.get_or_insert_with(|| target.place.clone());
+        failure.notes.extend(target.notes.iter().cloned());
         failure
     };
     let command = target.launch.clone().map_err(place)?;
     let mut options =
         ClientOptions::new("mcpline", env!("CARGO_PKG_VERSION")).with_name(&target.id);
+    options.call_deadline = target.deadline(app);
     options.config.policy = match app.global.era {
         EraChoice::Auto => EraPolicy::Auto,
         EraChoice::Legacy => EraPolicy::Legacy,
@@ -338,52 +345,135 @@ pub(crate) async fn connect(app: &SharedApp, target: &Target) -> Result<Connecte
     let start_timeout = options.config.start_timeout;
     let mut connector = StdioConnector::new(command);
     if app.global.verbose > 0 {
-        let (app, id, scrubber) = (SharedApp::clone(app), target.id.clone(), target.scrubber());
-        connector =
-            connector.with_stderr(move |line| app.say(&format!("[{id}] {}", scrubber.scrub(line))));
+        let (app, id) = (SharedApp::clone(app), target.id.clone());
+        connector = connector.with_stderr(move |line| app.say(&format!("[{id}] {line}")));
     }
-    let start = Instant::now();
+    let begun = Instant::now();
     let client = connect_with(connector, options).await.map_err(|error| {
-        let mut failure = place(Failure::of(&error, &target.scrubber()));
+        let mut failure = place(Failure::of(&error, &target.redactor()));
+        let again = quoted(&target.id);
         if failure.exit == exit::TIMEOUT {
             failure.message = format!(
                 "{}: no answer within {} of starting (limit --start-timeout)",
                 target.id,
                 crate::duration::written(start_timeout)
             );
+            if !error.evidence().unpassed_network_variables.is_empty() {
+                let command = format!("mcpline tools {again} --inherit-env all");
+                failure = failure.next(command, "for one try");
+            }
+        } else if failure.kind == "server_exited" {
+            failure.message += &format!(" ({})", crate::duration::shown(begun.elapsed()));
         }
-        failure.next(
-            format!("mcpline doctor {}", quoted(&target.id)),
-            "look at every step",
-        )
+        failure.next(format!("mcpline doctor {again}"), "look at every step")
     })?;
     app.opened(&client);
+    if app.global.verbose > 0 {
+        let tell = tell_notifications(
+            SharedApp::clone(app),
+            target.id.clone(),
+            target.redactor(),
+            client.notifications(),
+        );
+        tokio::spawn(tell);
+    }
     Ok(Connected {
         client,
-        took: start.elapsed(),
+        took: begun.elapsed(),
     })
 }
 
-/// Connects to several servers at once; each has its own outcome (C044).
+/// Shows what a server announces, until its connection ends.
+async fn tell_notifications(
+    app: SharedApp,
+    id: String,
+    redactor: Redactor,
+    mut notifications: Notifications,
+) {
+    while let Some(notice) = notifications.next().await {
+        let what = match notice {
+            Notice::Lagged(lost) => format!("{lost} notifications were lost"),
+            Notice::Notification(ServerNotification::Log(log)) => {
+                let data = log.data.as_ref().map_or("", |data| data.get());
+                let text = serde_json::from_str::<String>(data);
+                let text = text.unwrap_or_else(|_| data.to_owned());
+                let logger = log
+                    .logger
+                    .map_or_else(String::new, |logger| format!(" {logger}"));
+                format!("{}{logger}: {text}", log.level)
+            }
+            Notice::Notification(ServerNotification::ToolsListChanged) => {
+                "its tools have changed".to_owned()
+            }
+            Notice::Notification(ServerNotification::Other { method, .. }) => method,
+            _ => continue,
+        };
+        app.say(&format!(
+            "[{id}] {}",
+            redactor.redact(&one_line(&what, MAX_SHOWN_NOTICE))
+        ));
+    }
+}
+
+/// Connects to several servers at once; each has its own outcome (C044). Questions come first, one after the other.
 pub(crate) async fn connect_all(
     app: &SharedApp,
     targets: &[Target],
 ) -> Vec<Result<Connected, Failure>> {
-    let started: Vec<_> = targets
-        .iter()
-        .cloned()
-        .map(|target| {
-            let app = SharedApp::clone(app);
-            tokio::spawn(async move { connect(&app, &target).await })
-        })
-        .collect();
     let mut outcomes = Vec::new();
-    for started in started {
-        outcomes.push(
-            started
-                .await
-                .unwrap_or_else(|error| Err(Failure::new(exit::OTHER, "other", error.to_string()))),
-        );
+    for target in targets {
+        let allowed = match &target.launch {
+            Ok(_) => approval::ensure(app, target).await,
+            // Starting it will say what is wrong.
+            Err(_) => Ok(()),
+        };
+        outcomes.push(allowed.map(|()| None));
     }
+    // Dropped with this future, which ends what is still starting.
+    let mut starting = tokio::task::JoinSet::new();
+    for (index, target) in targets.iter().enumerate() {
+        if matches!(outcomes.get(index), Some(Ok(_))) {
+            let (app, target) = (SharedApp::clone(app), target.clone());
+            starting.spawn(async move { (index, start(&app, &target).await) });
+        }
+    }
+    while let Some(joined) = starting.join_next().await {
+        if let Ok((index, outcome)) = joined
+            && let Some(slot) = outcomes.get_mut(index)
+        {
+            *slot = outcome.map(Some);
+        }
+    }
+    let died = || Failure::new(exit::OTHER, "other", "a task of this program ended early");
     outcomes
+        .into_iter()
+        .map(|outcome| outcome.and_then(|connected| connected.ok_or_else(died)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_split_at_the_longest_server() {
+        let targets = ["a", "a.b", "io.github/x", "c"]
+            .map(|id| Target::new(id, String::new(), Ok(ServerCommand::new("x"))));
+        let cases = [
+            ("a/t", Some(("a", "t"))),
+            ("a.t", Some(("a", "t"))),
+            ("a__t", Some(("a", "t"))),
+            ("a.b/t.u", Some(("a.b", "t.u"))),
+            ("a.b", Some(("a", "b"))),
+            ("io.github/x/t", Some(("io.github/x", "t"))),
+            ("c/", None),
+            ("c", None),
+            ("d/t", None),
+            ("ab/t", None),
+        ];
+        for (text, expected) in cases {
+            let found = split(&targets, text).map(|(target, tool)| (target.id.as_str(), tool));
+            assert_eq!(found, expected, "{text}");
+        }
+    }
 }

@@ -2,28 +2,62 @@
 //!
 //! Rules: C004, C223, LOG-08: no escape sequence, no hidden character reaches a terminal.
 
-/// Control characters as their pictures; bidirectional and invisible ones as marks. Line breaks and tabs stay.
-pub(crate) fn visible(text: &str) -> String {
-    text.replace("\r\n", "\n")
-        .chars()
-        .map(|c| match c {
-            '\n' | '\t' => c,
-            '\0'..='\u{1f}' => {
-                char::from_u32(0x2400 + c as u32).unwrap_or(char::REPLACEMENT_CHARACTER)
-            }
-            '\u{7f}' => '\u{2421}',
-            '\u{80}'..='\u{9f}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{2069}'
-            | '\u{feff}'
-            | '\u{e0000}'..='\u{e007f}' => char::REPLACEMENT_CHARACTER,
-            c => c,
-        })
-        .collect()
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether marks of our own are limited to ASCII: a choice of the whole run, made once at its start.
+static ASCII: AtomicBool = AtomicBool::new(false);
+
+/// Limits marks of our own to ASCII from now on.
+pub(crate) fn use_ascii() {
+    ASCII.store(true, Ordering::Relaxed);
 }
 
-/// One line of safe text, cut to a width.
+pub(crate) fn is_ascii_only() -> bool {
+    ASCII.load(Ordering::Relaxed)
+}
+
+/// Stands for something left out.
+pub(crate) fn ellipsis() -> &'static str {
+    if is_ascii_only() { "..." } else { "…" }
+}
+
+/// Characters that a terminal acts upon, and characters that nobody sees: bidirectional controls, zero-width ones, tags.
+/// Line breaks and tabs are neither.
+fn is_hidden(c: char) -> bool {
+    matches!(c,
+        '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{180e}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// How many characters [`visible`] would replace by marks.
+pub(crate) fn count_hidden(text: &str) -> usize {
+    text.replace("\r\n", "\n")
+        .chars()
+        .filter(|c| is_hidden(*c))
+        .count()
+}
+
+/// Control characters as their pictures; bidirectional and invisible ones as marks. Line breaks and tabs stay.
+pub(crate) fn visible(text: &str) -> String {
+    let ascii = is_ascii_only();
+    let mut shown = String::with_capacity(text.len());
+    for c in text.replace("\r\n", "\n").chars() {
+        match c {
+            c if !is_hidden(c) => shown.push(c),
+            c if ascii => shown.extend(c.escape_unicode()),
+            '\0'..='\u{1f}' => {
+                let picture = char::from_u32(0x2400 + c as u32);
+                shown.push(picture.unwrap_or(char::REPLACEMENT_CHARACTER));
+            }
+            '\u{7f}' => shown.push('\u{2421}'),
+            _ => shown.push(char::REPLACEMENT_CHARACTER),
+        }
+    }
+    shown
+}
+
+/// One line of safe text, cut to a number of characters.
 pub(crate) fn one_line(text: &str, width: usize) -> String {
     let line = visible(text)
         .split_whitespace()
@@ -32,10 +66,8 @@ pub(crate) fn one_line(text: &str, width: usize) -> String {
     if line.chars().count() <= width {
         return line;
     }
-    line.chars()
-        .take(width.saturating_sub(1))
-        .chain(['…'])
-        .collect()
+    let kept = width.saturating_sub(ellipsis().chars().count());
+    line.chars().take(kept).chain(ellipsis().chars()).collect()
 }
 
 /// The first sentence of a description.
@@ -96,6 +128,18 @@ mod tests {
             visible("a\u{1b}[2Jb\r\nc\td\u{202e}e\u{e0049}"),
             "a\u{241b}[2Jb\nc\td\u{fffd}e\u{fffd}"
         );
+        assert_eq!(count_hidden("a\u{1b}[2Jb\r\nc\td\u{202e}e\u{e0049}"), 3);
+        for hidden in [
+            "\u{ad}",
+            "\u{61c}",
+            "\u{200b}",
+            "\u{2028}",
+            "\u{2066}",
+            "\u{e0100}",
+            "\u{9b}",
+        ] {
+            assert_eq!(visible(hidden), "\u{fffd}");
+        }
         assert_eq!(one_line("a\n b   c", 80), "a b c");
         assert_eq!(one_line("abcdef", 4), "abc…");
         assert_eq!(first_sentence("One thing. And more."), "One thing.");

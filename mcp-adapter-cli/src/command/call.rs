@@ -1,16 +1,16 @@
 //! `mcpline call`: call a tool and show its result.
 
-use std::io::{IsTerminal as _, Read as _};
+use std::io::{IsTerminal as _, Read};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use mcp_client::mcp_jsonrpc::RawJson;
+use mcp_client::mcp_jsonrpc::{Deadline, RawJson};
 use mcp_client::mcp_proto::method::{CallTool, Method};
 use mcp_client::mcp_proto::model::progress::Progress;
 use mcp_client::mcp_proto::model::tool::CallToolParams;
-use mcp_client::{ProgressReceiver, progress_channel};
+use mcp_client::{CallOptions, Error, ProgressReceiver, progress_channel};
+use serde::Serialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::show::no_such_tool;
 use super::{say_notes, tools_of};
@@ -18,46 +18,74 @@ use crate::app::{App, SharedApp};
 use crate::arguments;
 use crate::cli::CallArgs;
 use crate::config::quoted;
+use crate::duration::written;
 use crate::failure::{Failure, exit};
+use crate::nearest::nearest;
 use crate::result::{pretty, render};
 use crate::schema::Schema;
 use crate::servers::{self, Connected, Target};
-use crate::text::one_line;
+use crate::text::{count_hidden, is_ascii_only, one_line};
 
 /// How long a call runs before progress is shown.
 const SHOW_PROGRESS_AFTER: Duration = Duration::from_millis(300);
 
-/// Largest standard input taken as arguments, in bytes.
+/// Largest file or standard input taken as arguments, in bytes.
 const MAX_INPUT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Most characters of a suggested command.
+const MAX_SHOWN_COMMAND: usize = 300;
+
+/// Most characters shown of what a tool says about its failure; `--json` and `--raw` have all of it.
+const MAX_SHOWN_ERROR: usize = 2000;
 
 pub(crate) async fn run(app: &SharedApp, args: &CallArgs) -> Result<u8, Failure> {
     let start = Instant::now();
-    let mut about = json!({"target": args.target});
+    let mut about = About {
+        target: args.target.clone(),
+        ..About::default()
+    };
     let outcome = call(app, args, &mut about).await;
     app.close_all().await;
-    about["ms"] = json!(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX));
+    about.ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
     match outcome {
         Ok(None) => Ok(0),
-        Ok(Some(raw)) => finish(app, args, about, &raw),
+        Ok(Some(raw)) => finish(app, args, about, raw),
         Err(failure) if app.global.json => {
-            app.print_json(&app.document(about, Some(&failure)));
+            app.print_document(&about, Some(&failure));
             Ok(failure.exit)
         }
         Err(failure) => Err(failure),
     }
 }
 
+/// The members of the JSON document.
+#[derive(Default, Serialize)]
+struct About {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<String>,
+    target: String,
+    /// The protocol version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    era: Option<String>,
+    ms: u64,
+    /// `tools/call` as it would have been sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request: Option<Box<RawValue>>,
+    /// The result as it came: numbers keep their digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<RawJson>,
+}
+
 /// Makes the call; `None` when nothing was to be sent.
 async fn call(
     app: &SharedApp,
     args: &CallArgs,
-    about: &mut Value,
+    about: &mut About,
 ) -> Result<Option<RawJson>, Failure> {
     let (target, connected, name) = find(app, args).await?;
-    let agreement = connected.client.agreement();
-    about["server"] = json!(target.id);
-    about["target"] = json!(format!("{}/{name}", target.id));
-    about["era"] = json!(agreement.version.to_string());
+    about.server = Some(target.id.clone());
+    about.target = format!("{}/{name}", target.id);
+    about.era = Some(connected.client.agreement().version.to_string());
     let list = tools_of(&target, &connected).await?;
     say_notes(app, &target, &list);
     let Some(tool) = list.get(&name) else {
@@ -66,11 +94,24 @@ async fn call(
             &name,
             list.tools.iter().map(|tool| tool.name.as_str()),
         );
+        let names = list.tools.iter().map(|tool| tool.name.as_str());
+        if let Some(near) = nearest(&name, names) {
+            // Said, never done.
+            let words = args.words.iter().map(|word| format!(" {}", quoted(word)));
+            let words: String = words.collect();
+            let command = format!(
+                "mcpline call {}/{}{words}",
+                quoted(&target.id),
+                quoted(near)
+            );
+            let command = one_line(&command, MAX_SHOWN_COMMAND);
+            failure.next = vec![(command, "nearest name; not run".to_owned())];
+        }
         failure.sent = Some("no");
         return Err(failure);
     };
     let schema = Schema::read(tool.input_schema.get());
-    let base = whole_object(args)?;
+    let base = whole_object(args).await?;
     let built = arguments::build(
         &args.words,
         base.as_deref(),
@@ -79,68 +120,73 @@ async fn call(
         &read_file,
     );
     let built = built.map_err(|problems| wrong_arguments(&target, &name, &problems, &schema))?;
-    if args.dry_run {
-        let request = format!(
-            "{{\"name\":{},\"arguments\":{}}}",
-            Value::from(name.as_str()),
-            built.get()
-        );
-        app.print([format!("tools/call {}", pretty(&request))]);
-        return Ok(None);
-    }
     let params = CallToolParams::new(name.as_str(), &built)
         .ok_or_else(|| Failure::usage("the arguments must be a JSON object"))?;
     let params = serde_json::value::to_raw_value(&params)
         .map_err(|error| Failure::usage(error.to_string()))?;
+    if args.dry_run {
+        if app.global.json {
+            about.request = Some(params);
+            app.print_document(about, None);
+        } else {
+            app.print([format!("{} {}", CallTool::NAME, pretty(params.get()))]);
+        }
+        return Ok(None);
+    }
     let (sender, progress) = progress_channel();
-    let options = target.call_options(app).with_progress(sender);
-    let limits = options.deadline;
+    let deadline = target.deadline(app);
+    let options = CallOptions::default()
+        .with_deadline(deadline)
+        .with_progress(sender);
     let call = connected
         .client
         .request_raw(CallTool::NAME, Some(&params), options);
-    let outcome = watch(app, &format!("{}/{name}", target.id), progress, call).await;
-    outcome.map(Some).map_err(|error| {
-        let mut failure = Failure::of(&error, &target.scrubber());
-        failure.message = failure.message.replace(CallTool::NAME, &name);
-        if failure.exit == exit::TIMEOUT {
-            let limit = limits
-                .and_then(|limits| limits.idle.or(limits.total))
-                .map_or_else(String::new, crate::duration::written);
-            failure = failure.next(
-                "--timeout TIME, --max-time TIME",
-                format!("the limits of a call; silence was limited to {limit}"),
-            );
-        }
-        if failure.exit == exit::UNAVAILABLE {
-            failure = failure.next(
-                format!("mcpline doctor {}", quoted(&target.id)),
-                "look at every step",
-            );
-        }
-        failure
-    })
+    let outcome = watch(app, &about.target, progress, call).await;
+    outcome
+        .map(Some)
+        .map_err(|error| call_failure(&target, &name, deadline, &error))
+}
+
+fn call_failure(target: &Target, name: &str, deadline: Deadline, error: &Error) -> Failure {
+    let mut failure = Failure::of(error, &target.redactor());
+    // The library was asked for a request and not for a tool.
+    let what = failure.message.strip_prefix(&format!("{}: ", target.id));
+    let what = what.unwrap_or(&failure.message);
+    let what = what
+        .strip_prefix(&format!("{}: ", CallTool::NAME))
+        .unwrap_or(what);
+    failure.message = format!("{}/{}: {what}", target.id, one_line(name, 128));
+    let shown = |limit: Option<Duration>| limit.map_or_else(|| "none".to_owned(), written);
+    if failure.exit == exit::TIMEOUT {
+        failure.notes.push(format!(
+            "the limits were --timeout {} for silence, --max-time {} in all",
+            shown(deadline.idle),
+            shown(deadline.total)
+        ));
+    }
+    if failure.exit == exit::UNAVAILABLE {
+        let command = format!("mcpline doctor {}", quoted(&target.id));
+        failure = failure.next(command, "look at every step");
+    }
+    failure
 }
 
 /// Which server and tool are meant.
 async fn find(app: &SharedApp, args: &CallArgs) -> Result<(Target, Connected, String), Failure> {
-    let targets = servers::all(app, &args.adhoc.server_command)?;
-    if !args.adhoc.server_command.is_empty() {
-        let target = targets
-            .into_iter()
-            .next()
-            .ok_or_else(|| Failure::usage("no server"))?;
-        let connected = servers::connect(app, &target).await?;
-        return Ok((target, connected, args.target.clone()));
+    let targets = servers::all(app)?;
+    let given = args.target.as_str();
+    if let Some((target, tool)) = servers::split(&targets, given) {
+        let connected = servers::connect(app, target).await?;
+        return Ok((target.clone(), connected, tool.to_owned()));
     }
-    // `SERVER/TOOL` is printed; `SERVER.TOOL` and `SERVER__TOOL` are understood, as far as the server exists.
-    for separator in ["/", ".", "__"] {
-        if let Some((id, tool)) = args.target.split_once(separator)
-            && (separator == "/" || targets.iter().any(|target| target.id == id))
-        {
-            let target = servers::one(&targets, id)?.clone();
-            let connected = servers::connect(app, &target).await?;
-            return Ok((target, connected, tool.to_owned()));
-        }
+    if let [target] = targets.as_slice()
+        && !app.server_command.is_empty()
+    {
+        let connected = servers::connect(app, target).await?;
+        return Ok((target.clone(), connected, given.to_owned()));
+    }
+    if let Some((id, _)) = given.split_once('/') {
+        servers::one(&targets, id)?;
     }
     // A tool alone: only after a look at all servers, and only when one has it.
     let targets = servers::chosen(targets, &[])?;
@@ -149,12 +195,14 @@ async fn find(app: &SharedApp, args: &CallArgs) -> Result<(Target, Connected, St
     for (target, outcome) in targets.iter().zip(outcomes) {
         match outcome {
             Ok(connected) => {
-                let list = tools_of(target, &connected).await?;
-                names.extend(
-                    list.tools
-                        .iter()
-                        .map(|tool| format!("{}/{}", target.id, tool.name)),
-                );
+                let list = match tools_of(target, &connected).await {
+                    Ok(list) => list,
+                    Err(failure) => {
+                        failures.push(failure);
+                        continue;
+                    }
+                };
+                names.extend(list.tools.iter().map(|tool| tool.name.clone()));
                 if list.get(&args.target).is_some() {
                     having.push((target.clone(), connected));
                 }
@@ -196,14 +244,12 @@ async fn find(app: &SharedApp, args: &CallArgs) -> Result<(Target, Connected, St
             .next
             .extend(matching.map(|command| (command, String::new())));
         if having.is_empty()
-            && let Some(near) = crate::nearest::nearest(
-                &args.target,
-                names
-                    .iter()
-                    .map(|name| name.split_once('/').map_or(name.as_str(), |(_, tool)| tool)),
-            )
+            && let Some(near) = nearest(&args.target, names.iter().map(String::as_str))
         {
-            failure = failure.next(format!("mcpline call {near}"), "nearest name; not run");
+            failure = failure.next(
+                format!("mcpline call {}", quoted(near)),
+                "nearest name; not run",
+            );
         }
         failure
             .notes
@@ -213,29 +259,38 @@ async fn find(app: &SharedApp, args: &CallArgs) -> Result<(Target, Connected, St
 }
 
 /// The object of `--args`, from the command line, a file or standard input.
-fn whole_object(args: &CallArgs) -> Result<Option<String>, Failure> {
-    let text =
-        |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| Failure::usage("--args: not UTF-8"));
-    match args.args.as_deref() {
-        None => Ok(None),
+async fn whole_object(args: &CallArgs) -> Result<Option<String>, Failure> {
+    let bytes = match args.args.as_deref() {
+        None => return Ok(None),
         Some("-") => {
-            let mut bytes = Vec::new();
-            let read = std::io::stdin()
-                .lock()
-                .take(MAX_INPUT_BYTES)
-                .read_to_end(&mut bytes);
-            read.map_err(|error| Failure::usage(format!("standard input: {error}")))?;
-            text(bytes).map(Some)
+            // Not on the runtime's thread: signals must be heard while nothing comes.
+            let reading =
+                tokio::task::spawn_blocking(|| read_all(std::io::stdin(), "standard input"));
+            reading.await.unwrap_or_else(|error| Err(error.to_string()))
         }
         Some(given) => match given.strip_prefix('@') {
-            Some(file) => text(read_file(file).map_err(Failure::usage)?).map(Some),
-            None => Ok(Some(given.to_owned())),
+            Some(file) => read_file(file),
+            None => return Ok(Some(given.to_owned())),
         },
-    }
+    };
+    let text = String::from_utf8(bytes.map_err(Failure::usage)?);
+    text.map(Some)
+        .map_err(|_| Failure::usage("--args: not UTF-8"))
 }
 
 fn read_file(path: &str) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| format!("{path}: {error}"))
+    let file = std::fs::File::open(path).map_err(|error| format!("{path}: {error}"))?;
+    read_all(file, path)
+}
+
+fn read_all(from: impl Read, name: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let read = from.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|error| format!("{name}: {error}"))?;
+    if bytes.len() as u64 > MAX_INPUT_BYTES {
+        return Err(format!("{name}: larger than {MAX_INPUT_BYTES} bytes"));
+    }
+    Ok(bytes)
 }
 
 fn wrong_arguments(
@@ -253,17 +308,16 @@ fn wrong_arguments(
         "bad_arguments",
         format!("{}/{name}: {count} with the arguments", target.id),
     );
-    failure.causes = problems
+    failure.details = problems
         .iter()
-        .map(|problem| format!("{}: {}", problem.name, problem.what))
+        .map(|problem| (one_line(&problem.name, 40), problem.what.clone()))
         .collect();
     failure.sent = Some("no");
-    failure
-        .note(format!("it takes {name}({})", schema.signature()))
-        .next(
-            format!("mcpline show {}/{}", quoted(&target.id), quoted(name)),
-            "what it accepts",
-        )
+    failure.usage = Some(format!("{}/{name}({})", target.id, schema.signature()));
+    failure.next(
+        format!("mcpline show {}/{}", quoted(&target.id), quoted(name)),
+        "what it accepts",
+    )
 }
 
 /// Waits for the call and shows how far it is.
@@ -299,7 +353,7 @@ async fn watch<T>(
             () = &mut delay, if draws && bar.is_none() => {
                 let new = ProgressBar::new_spinner();
                 if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}   Ctrl-C cancels") {
-                    new.set_style(style);
+                    new.set_style(if is_ascii_only() { style.tick_chars("-\\|/ ") } else { style });
                 }
                 update(&new, what, newest.as_ref());
                 new.enable_steady_tick(Duration::from_millis(100));
@@ -333,13 +387,10 @@ fn describe(progress: &Progress) -> String {
 }
 
 /// Shows a result that arrived.
-fn finish(app: &App, args: &CallArgs, about: Value, raw: &RawJson) -> Result<u8, Failure> {
+fn finish(app: &App, args: &CallArgs, mut about: About, raw: RawJson) -> Result<u8, Failure> {
     let result = CallTool::read(raw.as_str()).map_err(|reason| {
-        Failure::new(
-            exit::REFUSED,
-            "invalid_answer",
-            format!("{}: the result is not valid: {reason}", args.target),
-        )
+        let message = format!("{}: the result is not valid: {reason}", about.target);
+        Failure::new(exit::REFUSED, "invalid_answer", message)
     })?;
     let code = if result.is_error { exit::REFUSED } else { 0 };
     if args.raw {
@@ -347,23 +398,19 @@ fn finish(app: &App, args: &CallArgs, about: Value, raw: &RawJson) -> Result<u8,
         return Ok(code);
     }
     if let Some(pointer) = &args.get {
-        return pick(app, raw, pointer).map(|()| code);
+        return pick(app, &raw, pointer).map(|()| code);
     }
-    let tool = about["target"].as_str().unwrap_or(&args.target).to_owned();
     let failed = || {
-        Failure::new(
-            exit::REFUSED,
-            "tool_error",
-            format!("{tool}: the tool reported an error"),
+        let message = format!("{}: the tool reported an error", about.target);
+        Failure::new(exit::REFUSED, "tool_error", message).next(
+            format!("mcpline show {}", quoted(&about.target)),
+            "what it accepts",
         )
-        .next(format!("mcpline show {}", quoted(&tool)), "what it accepts")
     };
     if app.global.json {
-        // The result goes in as it came: numbers keep their digits.
         let failure = result.is_error.then(failed);
-        let document = app.document(about, failure.as_ref()).to_string();
-        let members = document.strip_suffix('}').unwrap_or(&document);
-        app.print([format!("{members},\"result\":{}}}", raw.as_str())]);
+        about.result = Some(raw);
+        app.print_document(&about, failure.as_ref());
         return Ok(code);
     }
     let is_error = result.is_error;
@@ -371,16 +418,24 @@ fn finish(app: &App, args: &CallArgs, about: Value, raw: &RawJson) -> Result<u8,
         .map_err(|error| Failure::new(exit::OTHER, "save", error))?;
     rendered.notes.iter().for_each(|note| app.say(note));
     if is_error {
+        let says = rendered.out.iter();
+        let says = says.map(|text| {
+            (
+                "server".to_owned(),
+                format!("\"{}\"", one_line(text, MAX_SHOWN_ERROR)),
+            )
+        });
         let mut failure = failed();
-        failure.notes.extend(
-            rendered
-                .out
-                .iter()
-                .map(|text| format!("the server says: {}", one_line(text, 2000))),
-        );
+        failure.details.extend(says);
         return Err(failure);
     }
     app.print(&rendered.out);
+    let hidden: usize = rendered.out.iter().map(|text| count_hidden(text)).sum();
+    if hidden > 0 && app.is_terminal() {
+        app.say(&format!(
+            "note: {hidden} control or invisible characters are shown as marks"
+        ));
+    }
     Ok(0)
 }
 

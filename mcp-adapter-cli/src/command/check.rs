@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{say_notes, tools_of};
 use crate::app::SharedApp;
 use crate::duration::shown;
-use crate::failure::{Failure, exit};
+use crate::failure::{Failure, exit, exit_of};
 use crate::servers;
 use crate::text::table;
 
@@ -13,12 +13,12 @@ pub(crate) async fn run(
     app: &SharedApp,
     wanted: &[String],
     require: &[String],
-    server_command: &[String],
 ) -> Result<u8, Failure> {
-    let targets = servers::chosen(servers::all(app, server_command)?, wanted)?;
+    let targets = servers::chosen(servers::all(app)?, wanted)?;
     let outcomes = servers::connect_all(app, &targets).await;
     let (mut rows, mut documents, mut failures, mut present) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut worked = 0;
     for (target, outcome) in targets.iter().zip(outcomes) {
         let list = match outcome {
             Ok(connected) => tools_of(target, &connected)
@@ -34,6 +34,7 @@ pub(crate) async fn run(
                         .iter()
                         .map(|tool| format!("{}/{}", target.id, tool.name)),
                 );
+                worked += 1;
                 rows.push(vec![
                     "ok".to_owned(),
                     target.id.clone(),
@@ -49,7 +50,7 @@ pub(crate) async fn run(
                     failure.stage.unwrap_or(failure.kind).to_owned(),
                     String::new(),
                 ]);
-                documents.push(json!({"server": target.id, "ok": false, "error": failure.json()}));
+                documents.push(json!({"server": target.id, "ok": false, "error": app.completed(&failure).json()}));
                 failures.push((target.id.clone(), failure));
             }
         }
@@ -71,10 +72,10 @@ pub(crate) async fn run(
         ));
     }
     if app.global.json {
-        app.print_json(&app.document(
-            json!({"servers": documents}),
+        app.print_document(
+            &json!({"servers": documents}),
             failures.first().map(|(_, failure)| failure),
-        ));
+        );
     } else {
         app.print(table(&rows));
         failures
@@ -94,8 +95,8 @@ pub(crate) async fn run(
         targets.len() + require.len(),
         names.join(", ")
     ));
-    Ok(match failures.as_slice() {
-        [(_, only)] if targets.len() == 1 => only.exit,
-        _ => exit::PARTIAL,
-    })
+    let failures: Vec<_> = failures.into_iter().map(|(_, failure)| failure).collect();
+    // One server that lacks a tool is that failure and no part of anything.
+    let worked = if targets.len() == 1 { 0 } else { worked };
+    Ok(exit_of(worked, &failures))
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::app::SharedApp;
 use crate::cli::ConfigCommand;
-use crate::config::{CONFIG_VARIABLE, Entry, Origin, Server, lint, resolve};
+use crate::config::{CONFIG_VARIABLE, Entry, Origin, Problem, Server, lint, resolve};
 use crate::failure::{Failure, exit};
 use crate::nearest::nearest;
 use crate::servers::load;
@@ -20,9 +20,7 @@ pub(crate) fn run(app: &SharedApp, command: &ConfigCommand) -> Result<u8, Failur
                     .iter()
                     .map(|(file, scope)| json!({"file": file, "scope": scope.to_string()}))
                     .collect();
-                app.print_json(
-                    &app.document(json!({"files": files, "searched": located.searched}), None),
-                );
+                app.print_document(&json!({"files": files, "searched": located.searched}), None);
                 return Ok(0);
             }
             app.print(
@@ -50,7 +48,9 @@ pub(crate) fn run(app: &SharedApp, command: &ConfigCommand) -> Result<u8, Failur
                     "server": entry.id, "place": entry.place.to_string(), "scope": entry.scope.to_string(), "disabled": entry.disabled,
                     "transport": entry.server.as_ref().map(Server::transport).ok(), "error": entry.server.as_ref().err().map(ToString::to_string),
                 })).collect();
-                app.print_json(&app.document(json!({"servers": servers}), None));
+                let failure = setup.failures.first().map(unreadable);
+                app.print_document(&json!({"servers": servers}), failure.as_ref());
+                return Ok(failure.map_or(0, |failure| failure.exit));
             } else {
                 let rows: Vec<_> = setup
                     .entries
@@ -92,9 +92,13 @@ pub(crate) fn run(app: &SharedApp, command: &ConfigCommand) -> Result<u8, Failur
         }
     }
     match setup.failures.first() {
-        Some(failure) => Err(Failure::new(exit::USAGE, "config", failure.to_string())),
+        Some(problem) => Err(unreadable(problem)),
         None => Ok(0),
     }
+}
+
+fn unreadable(problem: &Problem) -> Failure {
+    Failure::new(exit::USAGE, "config", problem.to_string())
 }
 
 /// All mistakes and oddities of all files.
@@ -126,10 +130,9 @@ fn check(app: &SharedApp, setup: &crate::config::Setup) -> Result<u8, Failure> {
         }
     }
     if app.global.json {
-        app.print_json(&app.document(
-            json!({"errors": errors, "notes": notes, "servers": setup.entries.len()}),
-            None,
-        ));
+        let members = json!({"errors": errors, "notes": notes, "servers": setup.entries.len()});
+        let failure = Failure::new(exit::USAGE, "config", format!("{} mistakes", errors.len()));
+        app.print_document(&members, Some(&failure).filter(|_| !errors.is_empty()));
     } else {
         app.print(errors.iter().map(|error| format!("error: {error}")));
         app.print(notes.iter().map(|note| format!("note: {note}")));
@@ -214,7 +217,7 @@ fn explain(app: &SharedApp, entry: &Entry) -> Result<u8, Failure> {
             .iter()
             .map(|row| json!({"what": row[0], "value": row[1]}))
             .collect();
-        app.print_json(&app.document(json!({"server": entry.id, "values": rows}), None));
+        app.print_document(&json!({"server": entry.id, "values": rows}), None);
     } else {
         app.print(
             std::iter::once(entry.id.clone())

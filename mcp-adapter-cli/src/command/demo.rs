@@ -31,8 +31,11 @@ impl Checks {
 
 pub(crate) async fn run(app: &SharedApp) -> Result<u8, Failure> {
     let begun = Instant::now();
-    let targets = servers::all(app, &[])?;
-    app.print(["Starting two demo servers (nothing is installed, no file is written)"]);
+    let targets = servers::all(app)?;
+    tell(
+        app,
+        ["Starting two demo servers (nothing is installed, no file is written)"],
+    );
     let mut connected = Vec::new();
     for outcome in servers::connect_all(app, &targets).await {
         connected.push(outcome?);
@@ -48,7 +51,10 @@ pub(crate) async fn run(app: &SharedApp) -> Result<u8, Failure> {
             !report.forced && !report.leftovers,
         );
     }
-    app.print([String::new()]);
+    tell(app, [String::new()]);
+    if app.global.json && checks.wrong.is_empty() {
+        app.print_document(&json!({"checks": checks.done}), None);
+    }
     if !checks.wrong.is_empty() {
         let mut failure = Failure::new(
             exit::OTHER,
@@ -58,11 +64,14 @@ pub(crate) async fn run(app: &SharedApp) -> Result<u8, Failure> {
         failure.causes = checks.wrong;
         return Err(failure);
     }
-    app.print([format!(
-        "All {} checks passed in {}. Next:",
-        checks.done,
-        shown(begun.elapsed())
-    )]);
+    tell(
+        app,
+        [format!(
+            "All {} checks passed in {}. Next:",
+            checks.done,
+            shown(begun.elapsed())
+        )],
+    );
     let next = [
         [
             "  mcpline --demo call notes/add a=2 b=3",
@@ -71,7 +80,7 @@ pub(crate) async fn run(app: &SharedApp) -> Result<u8, Failure> {
         ["  mcpline tools -- COMMAND …", "look at any stdio server"],
         ["  mcpline ls", "the servers of your mcp.json"],
     ];
-    app.print(table(&next.map(|row| row.map(str::to_owned).to_vec())));
+    tell(app, table(&next.map(|row| row.map(str::to_owned).to_vec())));
     Ok(0)
 }
 
@@ -107,7 +116,7 @@ async fn session(
         ]
     })
     .to_vec();
-    app.print(table(&rows));
+    tell(app, table(&rows));
     checks.check(
         "notes speaks the legacy era",
         notes.client.agreement().era == Era::Legacy,
@@ -138,17 +147,17 @@ async fn session(
             ]
         })
         .collect();
-    app.print(table(&rows));
+    tell(app, table(&rows));
 
     prompt(app, "call notes/add a=2 b=3");
     let failed =
-        |error: &mcp_client::Error, target: &Target| Failure::of(error, &target.scrubber());
+        |error: &mcp_client::Error, target: &Target| Failure::of(error, &target.redactor());
     let sum = notes
         .client
         .call_tool("add", &json!({"a": 2, "b": 3}))
         .await
         .map_err(|error| failed(&error, notes_target))?;
-    app.print([sum.text()]);
+    tell(app, [sum.text()]);
     checks.check("2 and 3 make 5", sum.text() == "5");
 
     prompt(app, "call clock/countdown from=3");
@@ -164,10 +173,13 @@ async fn session(
     while progress.recv().await.is_some() {
         reports += 1;
     }
-    app.print([format!(
-        "{}   (with {reports} progress reports)",
-        counted.text()
-    )]);
+    tell(
+        app,
+        [format!(
+            "{}   (with {reports} progress reports)",
+            counted.text()
+        )],
+    );
     checks.check(
         "a countdown from 3 reports progress",
         reports >= 3 && !counted.is_error,
@@ -179,10 +191,13 @@ async fn session(
         .call_tool("fail", &json!({}))
         .await
         .map_err(|error| failed(&error, notes_target))?;
-    app.print([
-        "error: notes/fail: the tool reported an error".to_owned(),
-        format!("  server  {:?}", fail.text()),
-    ]);
+    tell(
+        app,
+        [
+            "error: notes/fail: the tool reported an error".to_owned(),
+            format!("  server  {:?}", fail.text()),
+        ],
+    );
     checks.check(
         "a failing tool says so",
         fail.is_error && !fail.text().is_empty(),
@@ -196,6 +211,13 @@ async fn session(
     Ok(())
 }
 
+/// The story goes to people; a program gets a document at the end.
+fn tell<S: AsRef<str>>(app: &SharedApp, lines: impl IntoIterator<Item = S>) {
+    if !app.global.json {
+        app.print(lines);
+    }
+}
+
 fn prompt(app: &SharedApp, command: &str) {
-    app.print([String::new(), format!("$ mcpline --demo {command}")]);
+    tell(app, [String::new(), format!("$ mcpline --demo {command}")]);
 }

@@ -1,5 +1,7 @@
 //! `mcpline doctor`: every step from the entry to a clean end, each with what was found.
 
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mcp_client::CallOptions;
@@ -10,11 +12,15 @@ use serde_json::{Value, json};
 
 use super::tools_of;
 use crate::app::SharedApp;
-use crate::config::{Origin, Server, lint, resolve};
+use crate::approval::Trust;
+use crate::config::{Origin, Server, lint, quoted, resolve};
 use crate::duration::shown;
-use crate::failure::{Failure, exit};
+use crate::failure::{Failure, exit_of};
 use crate::servers::{self, Target};
 use crate::text::one_line;
+
+/// Most programs of the same name that are listed.
+const MAX_OTHER_PROGRAMS: usize = 4;
 
 /// How a step went.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -60,12 +66,8 @@ impl Findings {
     }
 }
 
-pub(crate) async fn run(
-    app: &SharedApp,
-    wanted: &[String],
-    server_command: &[String],
-) -> Result<u8, Failure> {
-    let targets = servers::all(app, server_command)?;
+pub(crate) async fn run(app: &SharedApp, wanted: &[String]) -> Result<u8, Failure> {
+    let targets = servers::all(app)?;
     let targets = if wanted.is_empty() {
         targets
     } else {
@@ -85,24 +87,32 @@ pub(crate) async fn run(
                     what.replace('\n', "\n                  ")
                 )
             }));
-            let verdict = match &findings.failure {
-                None => "works".to_owned(),
-                Some(failure) => {
-                    format!("does not work: {}", failure.stage.unwrap_or(failure.kind))
-                }
-            };
-            app.print([format!("  {verdict}"), String::new()]);
+            app.print([
+                format!("  {}", verdict(app, target, &findings)),
+                String::new(),
+            ]);
         }
         failed.extend(findings.failure);
     }
     if app.global.json {
-        app.print_json(&app.document(json!({"servers": documents}), failed.first()));
+        app.print_document(&json!({"servers": documents}), failed.first());
     }
-    Ok(match failed.as_slice() {
-        [] => 0,
-        [only] if targets.len() == 1 => only.exit,
-        _ => exit::PARTIAL,
-    })
+    Ok(exit_of(targets.len() - failed.len(), &failed))
+}
+
+/// One line: whether it works, and if not what to try.
+fn verdict(app: &SharedApp, target: &Target, findings: &Findings) -> String {
+    let Some(failure) = &findings.failure else {
+        return "works".to_owned();
+    };
+    let failure = app.completed(failure);
+    let other = |command: &&(String, String)| !command.0.contains(" doctor ");
+    let next = failure.next.iter().find(other).map_or_else(
+        || app.about_same_servers(&format!("mcpline tools {} -vv", quoted(&target.id))),
+        |(command, _)| command.clone(),
+    );
+    let stage = failure.stage.unwrap_or(failure.kind);
+    format!("does not work: {stage}; next: {next}")
 }
 
 fn document(target: &Target, findings: &Findings) -> Value {
@@ -124,6 +134,10 @@ async fn examine(app: &SharedApp, target: &Target) -> Findings {
         findings.add(Mark::Note, "entry", "disabled; looked at all the same");
     }
     look_at_entry(app, target, &mut findings);
+    match &target.trust {
+        Trust::Given(why) => findings.add(Mark::Ok, "trust", *why),
+        Trust::Needed { .. } => findings.add(Mark::Note, "trust", "nobody has approved it yet"),
+    }
     let command = match &target.launch {
         Ok(command) => command,
         Err(failure) => {
@@ -138,7 +152,13 @@ async fn examine(app: &SharedApp, target: &Target) -> Findings {
         command.folder(),
         app.folders.home.as_deref(),
     ) {
-        Ok(path) => findings.add(Mark::Ok, "program", path.display().to_string()),
+        Ok(path) => {
+            findings.add(Mark::Ok, "program", path.display().to_string());
+            for other in others_on_path(command.program(), env.path(), &path) {
+                let what = format!("PATH also has {}", other.display());
+                findings.add(Mark::Ok, "program", what);
+            }
+        }
         Err(error) => findings.add(Mark::Fail, "program", error.to_string()),
     }
     if let Some(folder) = command.folder() {
@@ -218,9 +238,26 @@ async fn examine(app: &SharedApp, target: &Target) -> Findings {
     findings
 }
 
+/// Programs of the same name in later folders: two versions of a runtime explain much.
+fn others_on_path(program: &OsStr, path: Option<&OsStr>, found: &Path) -> Vec<PathBuf> {
+    if Path::new(program).components().count() > 1 {
+        return Vec::new();
+    }
+    let folders = path.map(|path| std::env::split_paths(path).collect::<Vec<_>>());
+    let mut others: Vec<_> = folders
+        .into_iter()
+        .flatten()
+        .map(|folder| folder.join(program))
+        .filter(|path| path != found && path.is_file())
+        .collect();
+    others.dedup();
+    others.truncate(MAX_OTHER_PROGRAMS);
+    others
+}
+
 /// Where the entry's values come from.
 fn look_at_entry(app: &SharedApp, target: &Target, findings: &mut Findings) {
-    if app.global.demo {
+    if app.global.demo || !app.server_command.is_empty() {
         return;
     }
     let (setup, _) = servers::load(app);
@@ -325,16 +362,16 @@ async fn look_at_session(target: &Target, connected: &servers::Connected, findin
             "ping",
             format!("answered in {}", shown(begun.elapsed())),
         ),
-        Err(error) => findings.fail("ping", Failure::of(&error, &target.scrubber())),
+        Err(error) => findings.fail("ping", Failure::of(&error, &target.redactor())),
     }
     let diagnostics = client.diagnostics();
-    let scrubber = target.scrubber();
+    let redactor = target.redactor();
     if diagnostics.noise > 0 {
         let example = diagnostics
             .noise_examples
             .front()
             .map_or_else(String::new, |example| {
-                format!(", such as {}", scrubber.scrub(example))
+                format!(", such as {}", redactor.redact(example))
             });
         findings.add(
             Mark::Note,
@@ -346,6 +383,6 @@ async fn look_at_session(target: &Target, connected: &servers::Connected, findin
         findings.add(Mark::Note, "quirk", format!("{quirk} ({times} times)"));
     }
     for violation in &diagnostics.violation_examples {
-        findings.add(Mark::Note, "violation", scrubber.scrub(violation));
+        findings.add(Mark::Note, "violation", redactor.redact(violation));
     }
 }

@@ -4,32 +4,34 @@ use serde_json::{Value, json};
 
 use super::tools_of;
 use crate::app::SharedApp;
+use crate::approval::Trust;
+use crate::config::quoted;
 use crate::duration::shown;
 use crate::failure::{Failure, exit};
 use crate::servers::{self, Target};
-use crate::text::table;
+use crate::text::{one_line, table};
 
 pub(crate) async fn run(
     app: &SharedApp,
     wanted: &[String],
     no_connect: bool,
-    server_command: &[String],
 ) -> Result<u8, Failure> {
-    let targets = servers::all(app, server_command)?;
+    let targets = servers::all(app)?;
     let targets = if wanted.is_empty() {
         targets
     } else {
         servers::chosen(targets, wanted)?
     };
     let rows = if no_connect {
-        targets.iter().map(Row::at_rest).collect()
+        let rows = targets.iter().map(|target| Row::at_rest(app, target));
+        rows.collect()
     } else {
         connect(app, &targets).await
     };
     app.close_all().await;
     if app.global.json {
         let servers: Vec<_> = rows.iter().map(|row| row.json.clone()).collect();
-        app.print_json(&app.document(json!({"servers": servers}), None));
+        app.print_document(&json!({"servers": servers}), None);
         return Ok(0);
     }
     let header = [
@@ -81,17 +83,19 @@ impl Row {
         }
     }
 
-    fn at_rest(target: &Target) -> Self {
-        match &target.launch {
+    fn at_rest(app: &SharedApp, target: &Target) -> Self {
+        match (&target.launch, &target.trust) {
             _ if target.disabled => Self::new(target, "disabled", "-", "-", "-", ""),
-            Ok(_) => Self::new(target, "not started", "-", "-", "-", ""),
-            Err(failure) => Self::failed(target, failure),
+            (Err(failure), _) => Self::failed(app, target, failure),
+            (Ok(_), Trust::Needed { .. }) => Self::new(target, "not approved", "-", "-", "-", ""),
+            (Ok(_), Trust::Given(_)) => Self::new(target, "not started", "-", "-", "-", ""),
         }
     }
 
-    fn failed(target: &Target, failure: &Failure) -> Self {
+    fn failed(app: &SharedApp, target: &Target, failure: &Failure) -> Self {
         let state = match failure.exit {
-            exit::PERSON_NEEDED => "approval needed",
+            exit::PERSON_NEEDED => "not approved",
+            exit::USAGE if failure.kind == "unsupported" => "not supported",
             exit::USAGE => "config error",
             exit::TIMEOUT => "timed out",
             _ => "failed",
@@ -106,13 +110,13 @@ impl Row {
             },
             String::as_str,
         );
-        let remark = format!(
-            "{}; mcpline doctor {}",
-            crate::text::one_line(what, 70),
-            crate::config::quoted(&target.id)
-        );
+        let next = match failure.exit {
+            exit::PERSON_NEEDED => "mcpline --trust ...".to_owned(),
+            _ => app.about_same_servers(&format!("mcpline doctor {}", quoted(&target.id))),
+        };
+        let remark = format!("{}; {next}", one_line(what, 70));
         let mut row = Self::new(target, state, "-", "-", "-", &remark);
-        row.json["error"] = failure.json();
+        row.json["error"] = app.completed(failure).json();
         row
     }
 }
@@ -127,7 +131,7 @@ async fn connect(app: &SharedApp, targets: &[Target]) -> Vec<Row> {
     let mut rows = Vec::new();
     for target in targets {
         if target.disabled {
-            rows.push(Row::at_rest(target));
+            rows.push(Row::at_rest(app, target));
             continue;
         }
         rows.push(match outcomes.next() {
@@ -153,8 +157,8 @@ async fn connect(app: &SharedApp, targets: &[Target]) -> Vec<Row> {
                     json!(u64::try_from(connected.took.as_millis()).unwrap_or(u64::MAX));
                 row
             }
-            Some(Err(failure)) => Row::failed(target, &failure),
-            None => Row::at_rest(target),
+            Some(Err(failure)) => Row::failed(app, target, &failure),
+            None => Row::at_rest(app, target),
         });
     }
     rows

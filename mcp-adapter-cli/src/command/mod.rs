@@ -29,7 +29,7 @@ pub(crate) async fn tools_of(
         .client
         .tools()
         .await
-        .map_err(|error| Failure::of(&error, &target.scrubber()))
+        .map_err(|error| Failure::of(&error, &target.redactor()))
 }
 
 /// `name(a: number)`

@@ -1,51 +1,60 @@
 //! `mcpline show`: all about a server or a tool.
 
-use serde_json::{Value, json};
+use mcp_client::mcp_proto::model::tool::Tool;
+use serde::Serialize;
+use serde_json::json;
 
 use super::{signature, tags, tools_of};
 use crate::app::SharedApp;
 use crate::config::quoted;
 use crate::failure::{Failure, exit};
 use crate::nearest::nearest;
-use crate::schema::{Property, Schema};
+use crate::schema::{Property, Schema, Types, written};
 use crate::servers::{self, Connected, Target};
 use crate::text::{one_line, table};
 
-pub(crate) async fn run(
-    app: &SharedApp,
-    target: Option<&str>,
-    server_command: &[String],
-) -> Result<u8, Failure> {
-    let targets = servers::all(app, server_command)?;
-    let (id, tool) = match target {
-        Some(target) if server_command.is_empty() => target
-            .split_once('/')
-            .map_or((target, None), |(id, tool)| (id, Some(tool))),
+pub(crate) async fn run(app: &SharedApp, wanted: Option<&str>) -> Result<u8, Failure> {
+    let targets = servers::all(app)?;
+    let nothing = || Failure::usage("show what?").next("mcpline ls", "the servers there are");
+    let (target, tool) = match (wanted, targets.as_slice()) {
+        (Some(wanted), _) if let Some((target, tool)) = servers::split(&targets, wanted) => {
+            (target, Some(tool))
+        }
         // With a server command there is one server, and what is named is its tool.
-        tool => (
-            targets.first().map_or("", |target| target.id.as_str()),
-            tool,
-        ),
+        (wanted, [only]) if !app.server_command.is_empty() => {
+            (only, wanted.filter(|wanted| *wanted != only.id))
+        }
+        (Some(wanted), _) => {
+            let id = wanted.split_once('/').map_or(wanted, |(id, _)| id);
+            (servers::one(&targets, id)?, None)
+        }
+        (None, _) => return Err(nothing()),
     };
-    if id.is_empty() || (target.is_none() && server_command.is_empty()) {
-        return Err(Failure::usage("show what?").next("mcpline ls", "the servers there are"));
-    }
-    let target = servers::one(&targets, id)?.clone();
-    let connected = servers::connect(app, &target).await?;
-    let list = tools_of(&target, &connected).await?;
+    let connected = servers::connect(app, target).await?;
+    let list = tools_of(target, &connected).await?;
     app.close_all().await;
     let Some(name) = tool else {
-        return show_server(app, &target, &connected, list.tools.len());
+        return show_server(app, target, &connected, list.tools.len());
     };
     let Some(tool) = list.get(name) else {
         return Err(no_such_tool(
-            &target,
+            target,
             name,
             list.tools.iter().map(|tool| tool.name.as_str()),
         ));
     };
     if app.global.json {
-        app.print_json(&app.document(json!({"server": target.id, "tool": tool}), None));
+        #[derive(Serialize)]
+        struct Members<'a> {
+            server: &'a str,
+            /// Serialized as it came: schemas keep their text.
+            tool: &'a Tool,
+        }
+        let members = Members {
+            server: &target.id,
+            tool,
+        };
+        app.print_document(&members, None);
         return Ok(0);
     }
     let schema = Schema::read(tool.input_schema.get());
@@ -67,47 +76,57 @@ pub(crate) async fn run(
         .filter(|property| property.required)
         .map(example)
         .collect();
-    lines.push(
-        format!(
-            "Example  mcpline call {}/{} {}",
-            quoted(&target.id),
-            quoted(name),
-            example.join(" ")
-        )
-        .trim_end()
-        .to_owned(),
+    let command = format!(
+        "mcpline call {}/{} {}",
+        quoted(&target.id),
+        quoted(name),
+        example.join(" ")
     );
+    lines.push(format!(
+        "Example  {}",
+        app.about_same_servers(command.trim_end())
+    ));
     app.print(lines);
     Ok(0)
 }
 
 fn row(property: &Property) -> Vec<String> {
     let need = match &property.default {
-        Some(default) => format!("default {default}"),
-        None if property.required => "required".to_owned(),
-        None => String::new(),
+        Some(default) => Some(format!("default {default}")),
+        None if property.required => Some("required".to_owned()),
+        None => None,
     };
+    let limits: Vec<_> = need.into_iter().chain(property.range.clone()).collect();
     let words = property.description.as_deref().unwrap_or_default();
     vec![
-        property.name.clone(),
-        property.shape(),
-        need,
+        one_line(&property.name, 40),
+        property.shape.to_string(),
+        limits.join(", "),
         one_line(words, 100),
     ]
 }
 
+/// `key=value` with the server's own example, or with something of the right type.
 fn example(property: &Property) -> String {
-    let value = match property.choices.first().or(property.default.as_ref()) {
-        Some(Value::String(text)) => text.clone(),
-        Some(value) => value.to_string(),
-        None => match property.kind.name() {
-            "boolean" => "true".to_owned(),
-            "integer" | "number" => "1".to_owned(),
-            "array" => "[]".to_owned(),
-            "object" => "{}".to_owned(),
-            _ => "text".to_owned(),
+    let of_shape = property.shape.choices.first();
+    let known = of_shape
+        .or(property.example.as_ref())
+        .or(property.default.as_ref());
+    let value = known.map_or_else(
+        || {
+            let types = property.shape.types;
+            let by_type = [
+                (Types::STRING, "text"),
+                (Types::INTEGER, "1"),
+                (Types::BOOLEAN, "true"),
+                (Types::ARRAY, "[]"),
+                (Types::OBJECT, "{}"),
+            ];
+            let fitting = by_type.iter().find(|(one, _)| types.contains(*one));
+            fitting.map_or("null", |(_, text)| *text).to_owned()
         },
-    };
+        written,
+    );
     quoted(&format!("{}={value}", property.name))
 }
 
@@ -121,13 +140,11 @@ fn show_server(
     let agreement = client.agreement();
     let info = client.server_info();
     if app.global.json {
-        app.print_json(&app.document(
-            json!({
-                "server": target.id, "era": agreement.era.to_string(), "version": agreement.version.to_string(),
-                "serverInfo": info, "capabilities": client.capabilities(), "instructions": client.instructions(), "tools": tools,
-            }),
-            None,
-        ));
+        let members = json!({
+            "server": target.id, "era": agreement.era.to_string(), "version": agreement.version.to_string(),
+            "serverInfo": info, "capabilities": client.capabilities(), "instructions": client.instructions(), "tools": tools,
+        });
+        app.print_document(&members, None);
         return Ok(0);
     }
     let name = info.map_or_else(
@@ -173,7 +190,7 @@ pub(crate) fn no_such_tool<'a>(
     match nearest(name, names) {
         Some(near) => failure.next(
             format!("mcpline show {}/{}", quoted(&target.id), quoted(near)),
-            "nearest name; not run",
+            "nearest name",
         ),
         None => failure.next(
             format!("mcpline tools {}", quoted(&target.id)),

@@ -1,10 +1,12 @@
 //! `mcpline tools`: a line per tool.
 
-use serde_json::{Value, json};
+use mcp_client::mcp_proto::model::tool::Tool;
+use serde::Serialize;
+use serde_json::Value;
 
 use super::{say_notes, signature, tags, tools_of};
 use crate::app::SharedApp;
-use crate::failure::{Failure, exit};
+use crate::failure::{Failure, exit, exit_of};
 use crate::result::pretty;
 use crate::servers;
 use crate::text::{first_sentence, one_line, table};
@@ -14,69 +16,99 @@ pub(crate) async fn run(
     wanted: &[String],
     schema: bool,
     full: bool,
-    server_command: &[String],
 ) -> Result<u8, Failure> {
-    let patterns: Vec<_> = wanted
-        .iter()
-        .map(|target| target.split_once('/').unwrap_or((target, "*")))
-        .collect();
-    let ids: Vec<_> = patterns.iter().map(|(id, _)| (*id).to_owned()).collect();
-    let targets = servers::chosen(servers::all(app, server_command)?, &ids)?;
+    let all = servers::all(app)?;
+    let mut asked = Vec::new();
+    for wanted in wanted {
+        asked.push(match (servers::split(&all, wanted), all.as_slice()) {
+            (Some((target, pattern)), _) => (target.clone(), pattern.to_owned()),
+            // With a server command there is one server, and what is named are its tools.
+            (None, [only]) if !app.server_command.is_empty() && only.id != *wanted => {
+                (only.clone(), wanted.clone())
+            }
+            (None, _) => (servers::one(&all, wanted)?.clone(), "*".to_owned()),
+        });
+    }
+    if wanted.is_empty() {
+        let enabled = servers::chosen(all, &[])?.into_iter();
+        asked.extend(enabled.map(|target| (target, "*".to_owned())));
+    }
+    let targets: Vec<_> = asked.iter().map(|(target, _)| target.clone()).collect();
     let outcomes = servers::connect_all(app, &targets).await;
-    let (mut rows, mut documents, mut failures) = (Vec::new(), Vec::new(), Vec::new());
-    let mut found = 0;
-    for (index, (target, outcome)) in targets.iter().zip(outcomes).enumerate() {
-        let pattern = patterns.get(index).map_or("*", |(_, pattern)| pattern);
+    let (mut lists, mut failures, mut found) = (Vec::new(), Vec::new(), 0);
+    for ((target, pattern), outcome) in asked.iter().zip(outcomes) {
         let list = match outcome {
             Ok(connected) => tools_of(target, &connected).await,
             Err(failure) => Err(failure),
         };
-        let list = match list {
-            Ok(list) => list,
-            Err(failure) => {
-                documents.push(json!({"server": target.id, "tools": [], "error": failure.json()}));
-                failures.push(failure);
-                continue;
-            }
-        };
-        say_notes(app, target, &list);
-        let matching: Vec<_> = list
-            .tools
-            .iter()
-            .filter(|tool| matches(pattern, &tool.name))
-            .collect();
-        found += matching.len();
-        for tool in &matching {
-            let description = tool.description.as_deref().unwrap_or_default();
-            let words = if full {
-                description.to_owned()
-            } else {
-                one_line(first_sentence(description), 100)
-            };
-            rows.push(vec![signature(&target.id, tool), tags(tool), words]);
-            if schema {
-                rows.push(vec![pretty(tool.input_schema.get())]);
-            }
+        if let Ok(list) = &list {
+            say_notes(app, target, list);
+            found += list
+                .tools
+                .iter()
+                .filter(|tool| matches(pattern, &tool.name))
+                .count();
         }
-        let tools = serde_json::to_value(&matching).unwrap_or(Value::Null);
-        documents.push(json!({"server": target.id, "tools": tools}));
+        failures.extend(list.as_ref().err().cloned());
+        lists.push((target, pattern, list));
     }
     app.close_all().await;
     if app.global.json {
-        app.print_json(&app.document(json!({"servers": documents}), failures.first()));
+        let servers = lists.iter().map(|(target, pattern, list)| {
+            let list = list.as_ref();
+            let tools = list.map_or(&[][..], |list| &list.tools);
+            ServerTools {
+                server: &target.id,
+                tools: tools
+                    .iter()
+                    .filter(|tool| matches(pattern, &tool.name))
+                    .collect(),
+                error: list.err().map(|failure| app.completed(failure).json()),
+            }
+        });
+        let members = Members {
+            servers: servers.collect(),
+        };
+        app.print_document(&members, failures.first());
     } else {
+        let mut rows = Vec::new();
+        for (target, pattern, list) in &lists {
+            let tools = list.as_ref().map_or(&[][..], |list| &list.tools);
+            for tool in tools.iter().filter(|tool| matches(pattern, &tool.name)) {
+                let description = tool.description.as_deref().unwrap_or_default();
+                let words = if full {
+                    description.to_owned()
+                } else {
+                    one_line(first_sentence(description), 100)
+                };
+                rows.push(vec![signature(&target.id, tool), tags(tool), words]);
+                if schema {
+                    rows.push(vec![pretty(tool.input_schema.get())]);
+                }
+            }
+        }
         app.print(lines(&rows, schema || full));
         failures.iter().for_each(|failure| app.complain(failure));
     }
-    Ok(match failures.as_slice() {
-        [] if found == 0 && patterns.iter().any(|(_, pattern)| *pattern != "*") => {
-            app.say("no tool matches");
-            exit::NOT_FOUND
-        }
-        [] => 0,
-        [only] if targets.len() == 1 => only.exit,
-        _ => exit::PARTIAL,
-    })
+    if failures.is_empty() && found == 0 && asked.iter().any(|(_, pattern)| pattern != "*") {
+        app.say("no tool matches");
+        return Ok(exit::NOT_FOUND);
+    }
+    Ok(exit_of(lists.len() - failures.len(), &failures))
+}
+
+/// The members of the JSON document; tools are serialized as they came, so schemas keep their text.
+#[derive(Serialize)]
+struct Members<'a> {
+    servers: Vec<ServerTools<'a>>,
+}
+
+#[derive(Serialize)]
+struct ServerTools<'a> {
+    server: &'a str,
+    tools: Vec<&'a Tool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Value>,
 }
 
 /// Columns, unless the cells hold line breaks of their own.

@@ -20,8 +20,6 @@ pub(crate) struct Launch {
     pub(crate) cwd: PathBuf,
     pub(crate) inherit_env: InheritEnv,
     pub(crate) limits: Limits,
-    /// The command line as written, for people.
-    pub(crate) written: String,
     /// Variables filled in: key of the entry, name, origin.
     pub(crate) expansions: Vec<(String, String, Origin)>,
 }
@@ -89,7 +87,6 @@ pub(crate) fn resolve(
         cwd,
         inherit_env: server.inherit_env.clone(),
         limits: server.limits,
-        written: server.command_line(),
         expansions,
     })
 }

@@ -16,5 +16,5 @@ pub(crate) use expand::Origin;
 pub(crate) use launch::{fingerprint, resolve};
 pub(crate) use lint::lint;
 pub(crate) use locate::{CONFIG_VARIABLE, Folders, Located, locate};
-pub(crate) use model::{Entry, InheritEnv, Limits, Scope, Server, quoted, shortened};
+pub(crate) use model::{Entry, InheritEnv, Limits, Problem, Scope, Server, quoted, shortened};
 pub(crate) use setup::Setup;
