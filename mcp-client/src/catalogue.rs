@@ -72,13 +72,20 @@ impl ToolList {
         }
         self.notes
             .extend(skipped.into_iter().map(ToolListNote::Skipped));
+        // Enough to see what is wrong.
+        self.notes.truncate(MAX_NOTES);
     }
 }
+
+/// Most notes kept about one list.
+const MAX_NOTES: usize = 100;
 
 /// What is kept of the list.
 #[derive(Default)]
 pub(crate) struct CatalogueState {
     list: Option<Arc<ToolList>>,
+    /// Counts the lists that were fetched.
+    fetches: u64,
     /// Counts the changes that the server announced.
     changes: u64,
     /// The change that the list is from.
@@ -98,6 +105,16 @@ impl CatalogueState {
         self.changes
     }
 
+    /// Counts the lists fetched so far.
+    pub(crate) fn fetches(&self) -> u64 {
+        self.fetches
+    }
+
+    /// The list, if it is fresh and was fetched after so many others.
+    pub(crate) fn newer_than(&self, fetches: u64) -> Option<Arc<ToolList>> {
+        self.fresh().filter(|_| self.fetches > fetches).cloned()
+    }
+
     pub(crate) fn invalidate(&mut self) {
         self.changes += 1;
     }
@@ -105,6 +122,7 @@ impl CatalogueState {
     /// Keeps a list that was fetched after `changes` announcements.
     pub(crate) fn store(&mut self, list: Arc<ToolList>, changes: u64) {
         self.list = Some(list);
+        self.fetches += 1;
         self.list_is_from = changes;
     }
 }

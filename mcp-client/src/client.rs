@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use mcp_jsonrpc::RawJson;
+use mcp_jsonrpc::{Deadline, RawJson, TimedOut, TimeoutKind};
 use mcp_proto::connection::read_result;
 use mcp_proto::lifecycle::Agreement;
 use mcp_proto::method::{CallTool, ListTools, Method, NoParams, Ping};
@@ -216,7 +217,7 @@ impl Client {
         if let Some(list) = self.0.shared.lock().catalogue.fresh() {
             return Ok(Arc::clone(list));
         }
-        self.fetch_tools().await
+        self.fetch_tools(None).await
     }
 
     /// As [`Client::tools`], but always fetched anew.
@@ -228,10 +229,21 @@ impl Client {
     /// As [`Client::tools`].
     pub async fn refresh_tools(&self) -> Result<Arc<ToolList>, Error> {
         let _one_at_a_time = self.0.shared.refresh.lock().await;
-        self.fetch_tools().await
+        self.fetch_tools(None).await
     }
 
-    async fn fetch_tools(&self) -> Result<Arc<ToolList>, Error> {
+    /// A list newer than the one in memory, fetched by this caller or by another one that was faster.
+    async fn newer_tools(&self, deadline: Deadline) -> Result<Arc<ToolList>, Error> {
+        let shared = &self.0.shared;
+        let before = shared.lock().catalogue.fetches();
+        let _one_at_a_time = shared.refresh.lock().await;
+        if let Some(list) = shared.lock().catalogue.newer_than(before) {
+            return Ok(list);
+        }
+        self.fetch_tools(Some(deadline)).await
+    }
+
+    async fn fetch_tools(&self, deadline: Option<Deadline>) -> Result<Arc<ToolList>, Error> {
         let shared = &self.0.shared;
         let changes = shared.lock().catalogue.changes();
         let mut list = ToolList::default();
@@ -241,11 +253,13 @@ impl Client {
             let mut cursor = None;
             loop {
                 let params = ListParams::at(cursor.take());
-                let page = match self
-                    .request::<ListTools>(&params, CallOptions::default())
-                    .await
-                {
-                    Ok(page) => page,
+                let options = CallOptions {
+                    deadline,
+                    ..CallOptions::default()
+                };
+                let call = shared.start_call::<ListTools>(&params, options);
+                let raw = match self.outcome(call, Stage::List, ListTools::NAME).await {
+                    Ok(raw) => raw,
                     // PAGE-05: the pages no longer fit together; once more from the first.
                     Err(error) if is_invalid_params(&error) && walk.cursor_refused() => {
                         list = ToolList::default();
@@ -254,6 +268,9 @@ impl Client {
                     }
                     Err(error) => return Err(error),
                 };
+                let bytes = raw.len_bytes();
+                let page = read_result::<ListTools>(Ok(raw))
+                    .map_err(|failure| self.call_error(Stage::List, ListTools::NAME, failure))?;
                 let count = page.tools.len() + page.skipped.len();
                 list.add(
                     page.tools,
@@ -261,7 +278,7 @@ impl Client {
                     &mut seen,
                     walk.remaining_entries(),
                 );
-                match walk.page(count, page.next_cursor) {
+                match walk.page(bytes, count, page.next_cursor) {
                     PageStep::Fetch(next) => cursor = Some(next),
                     PageStep::Done(note) => {
                         list.notes.extend(note.map(ToolListNote::Cut));
@@ -329,11 +346,32 @@ impl Client {
             .catalogue
             .fresh()
             .map(|list| list.get(name).is_some());
-        if known == Some(false) && self.refresh_tools().await?.get(name).is_none() {
+        if known == Some(false) && !self.appears(name, &options).await? {
             return Err(Error::unknown_tool(&shared.server, name));
         }
         let call = shared.start_call::<CallTool>(&params, options);
         self.finish::<CallTool>(call, Stage::Call, name).await
+    }
+
+    /// Whether a name that the list lacks is in a newer one. The call's own limits hold for that, too.
+    async fn appears(&self, name: &str, options: &CallOptions) -> Result<bool, Error> {
+        let shared = &self.0.shared;
+        let deadline = options.deadline.unwrap_or(shared.options.call_deadline);
+        let limit = deadline.total.or(deadline.idle).unwrap_or(Duration::MAX);
+        match tokio::time::timeout(limit, self.newer_tools(deadline)).await {
+            Ok(list) => Ok(list?.get(name).is_some()),
+            Err(_) => {
+                let timed_out = TimedOut::new(TimeoutKind::Total, limit);
+                Err(self.call_error(
+                    Stage::Call,
+                    name,
+                    CallFailure::TimedOut {
+                        timed_out,
+                        sent: false,
+                    },
+                ))
+            }
+        }
     }
 
     /// Makes a typed request: also of a [`Method`] that the host defines.

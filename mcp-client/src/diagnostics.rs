@@ -10,6 +10,9 @@ use crate::redact::Redactor;
 /// How many examples of noise are kept.
 pub const MAX_NOISE_EXAMPLES: usize = 16;
 
+/// Longest example that is kept, in bytes.
+const MAX_EXAMPLE_BYTES: usize = 512;
+
 /// How many different violations are kept as text.
 pub const MAX_VIOLATION_EXAMPLES: usize = 16;
 
@@ -72,6 +75,7 @@ impl Diagnostics {
 }
 
 fn keep(examples: &mut VecDeque<String>, example: String, max: usize) {
+    let example = mcp_jsonrpc::clean_excerpt(example.as_bytes(), MAX_EXAMPLE_BYTES);
     if examples.len() == max {
         examples.pop_front();
     }

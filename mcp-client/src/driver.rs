@@ -26,19 +26,25 @@ const MAX_FRAMES_PER_LOCK: usize = 64;
 pub(crate) struct Driver<C> {
     shared: Arc<Shared>,
     connector: C,
+    /// From the first moment: the task may be dropped before it ever runs.
+    guard: EndGuard,
 }
 
 impl<C: Connector> Driver<C> {
     pub(crate) fn new(shared: Arc<Shared>, connector: C) -> Self {
-        Self { shared, connector }
+        Self {
+            guard: EndGuard(Arc::clone(&shared)),
+            shared,
+            connector,
+        }
     }
 
     pub(crate) async fn run(mut self) {
-        let guard = EndGuard(Arc::clone(&self.shared));
         let phase = self.channels().await;
+        let Self { shared, guard, .. } = self;
         // An orderly end has nothing left for the guard to do.
         std::mem::forget(guard);
-        finish(&self.shared, phase);
+        finish(&shared, phase);
     }
 
     /// Opens channels one after the other until the connection is over.
@@ -125,7 +131,7 @@ async fn run_channel<S: MessageSink, R: FrameSource, C: ChannelControl>(
 ) -> Directive {
     let writer = write_loop(shared, &mut sink);
     let mut writer = std::pin::pin!(writer);
-    let mut write_error = None;
+    let mut write_error: Option<(ChannelEnd, Instant)> = None;
     let mut timer = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
     let end = loop {
         let deadline = shared.arm().map(Instant::from_std);
@@ -136,24 +142,10 @@ async fn run_channel<S: MessageSink, R: FrameSource, C: ChannelControl>(
         {
             timer.as_mut().reset(at);
         }
+        // What the host wants comes first: a server that never stops talking must not hold up deadlines, requests or the
+        // end. When the task's budget is used up, everything waits for its next turn, which begins here again.
         let directive = tokio::select! {
             biased;
-            received = source.recv() => match received {
-                Received::Frame(frame) => {
-                    shared.update(|state| {
-                        state.connection.handle_frame(frame, now());
-                        for _ in 1..MAX_FRAMES_PER_LOCK {
-                            let Some(frame) = source.try_recv() else { break };
-                            state.connection.handle_frame(frame, now());
-                        }
-                    }).1
-                }
-                Received::End(end) => break end,
-            },
-            error = &mut writer, if write_error.is_none() => {
-                write_error = Some((error, Instant::now() + DRAIN_AFTER_WRITE_ERROR));
-                Directive::Continue
-            }
             () = shared.attention.notified() => {
                 if shared.lock().close_requested {
                     shared.update(|state| state.connection.close(now())).1
@@ -169,6 +161,22 @@ async fn run_channel<S: MessageSink, R: FrameSource, C: ChannelControl>(
                 }
                 shared.update(|state| state.connection.handle_timeout(now())).1
             }
+            error = &mut writer, if write_error.is_none() => {
+                write_error = Some((error, Instant::now() + DRAIN_AFTER_WRITE_ERROR));
+                Directive::Continue
+            }
+            received = source.recv() => match received {
+                Received::Frame(frame) => {
+                    shared.update(|state| {
+                        state.connection.handle_frame(frame, now());
+                        for _ in 1..MAX_FRAMES_PER_LOCK {
+                            let Some(frame) = source.try_recv() else { break };
+                            state.connection.handle_frame(frame, now());
+                        }
+                    }).1
+                }
+                Received::End(end) => break end,
+            },
         };
         if directive != Directive::Continue {
             return directive;

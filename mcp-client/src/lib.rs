@@ -52,7 +52,10 @@ pub use mcp_jsonrpc;
 pub use mcp_proto;
 pub use notify::{Notice, Notifications};
 pub use options::{CallOptions, ClientOptions, NotificationLimits};
-pub use progress::{MAX_QUEUED_PROGRESS, ProgressReceiver, ProgressSender, progress_channel};
+pub use progress::{
+    MAX_PROGRESS_MESSAGE_BYTES, MAX_QUEUED_PROGRESS, ProgressReceiver, ProgressSender,
+    progress_channel,
+};
 pub use redact::{MIN_REDACTED_BYTES, Redactor};
 
 /// The README's program is compiled with the documentation's.

@@ -139,7 +139,8 @@ fn detached(notification: ServerNotification) -> (ServerNotification, usize) {
             (ServerNotification::Other { method, params }, bytes)
         }
         ServerNotification::Log(log) => {
-            let bytes = log.data.as_ref().map_or(0, |data| data.get().len());
+            let logger = log.logger.as_ref().map_or(0, String::len);
+            let bytes = logger + log.data.as_ref().map_or(0, |data| data.get().len());
             (ServerNotification::Log(log), bytes)
         }
         other => (other, 0),

@@ -11,6 +11,9 @@ use mcp_proto::model::progress::Progress;
 /// Most reports kept for a slow reader; then the newest replaces the one before it.
 pub const MAX_QUEUED_PROGRESS: usize = 64;
 
+/// Longest message of a report that is kept, in bytes; a longer one is cut.
+pub const MAX_PROGRESS_MESSAGE_BYTES: usize = 4096;
+
 /// Makes the two ends for [`CallOptions::with_progress`](crate::CallOptions::with_progress).
 pub fn progress_channel() -> (ProgressSender, ProgressReceiver) {
     let queue = Arc::new(Mutex::new(Queue::default()));
@@ -42,7 +45,16 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
 
 impl ProgressSender {
     /// Adds a report. A reader that is behind loses those in between, never the newest.
-    pub(crate) fn push(&self, progress: Progress) -> Option<Waker> {
+    pub(crate) fn push(&self, mut progress: Progress) -> Option<Waker> {
+        if let Some(message) = &mut progress.message
+            && message.len() > MAX_PROGRESS_MESSAGE_BYTES
+        {
+            let cut = (0..=MAX_PROGRESS_MESSAGE_BYTES)
+                .rev()
+                .find(|at| message.is_char_boundary(*at));
+            message.truncate(cut.unwrap_or(0));
+            message.shrink_to_fit();
+        }
         let mut queue = lock(&self.0.0);
         if queue.reports.len() >= MAX_QUEUED_PROGRESS {
             queue.reports.pop_back();

@@ -278,11 +278,13 @@ impl ChannelControl for ProcessControl {
             .exit
             .map_or_else(|| "did not end".to_owned(), |exit| exit.to_string());
         let forced = report.phase >= StopPhase::Terminated;
-        CloseReport::new(
-            format!("{exit} {}", report.phase),
-            forced,
-            !report.leftovers.is_empty(),
-        )
+        let unchecked = if report.unchecked {
+            "; its process group could not be checked"
+        } else {
+            ""
+        };
+        let summary = format!("{exit} {}{unchecked}", report.phase);
+        CloseReport::new(summary, forced, !report.leftovers.is_empty())
     }
 
     async fn explain_end(&self, end: ChannelEnd) -> ChannelEnd {

@@ -56,6 +56,13 @@ pub struct TimedOut {
     pub limit: Duration,
 }
 
+impl TimedOut {
+    /// A limit that was passed.
+    pub const fn new(kind: TimeoutKind, limit: Duration) -> Self {
+        Self { kind, limit }
+    }
+}
+
 impl fmt::Display for TimedOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {

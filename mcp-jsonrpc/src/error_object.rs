@@ -15,7 +15,7 @@ use crate::{ErrorCode, RawJson};
 /// ```
 ///
 /// The message is the peer's text: untrusted, of any length. `Display` cuts it and shows control characters escaped.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ErrorObject {
     /// What kind of error.
@@ -65,6 +65,13 @@ impl ErrorObject {
             message,
             data: wire.data.map(|raw| RawJson::slice_of(frame, raw)),
         })
+    }
+}
+
+/// As `Display`, and the size of the data: both may be as long as a message.
+impl fmt::Debug for ErrorObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ErrorObject({self}, data {:?})", self.data)
     }
 }
 

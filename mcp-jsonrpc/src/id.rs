@@ -75,12 +75,18 @@ fn integral_float(text: &str) -> Option<RequestId> {
     (value.fract() == 0.0 && value.abs() <= EXACT).then_some(RequestId::Number(value as i64))
 }
 
+/// How much of a string id is shown: a peer may make it as long as a message.
+const MAX_SHOWN_CHARS: usize = 128;
+
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => write!(f, "{number}"),
             // `Debug` of a string quotes it and escapes control characters, so a hostile id can't forge log lines.
-            Self::String(text) => write!(f, "{text:?}"),
+            Self::String(text) => match text.char_indices().nth(MAX_SHOWN_CHARS) {
+                Some((cut, _)) => write!(f, "{:?}…", text.get(..cut).unwrap_or_default()),
+                None => write!(f, "{text:?}"),
+            },
         }
     }
 }

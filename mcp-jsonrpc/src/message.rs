@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 
 use crate::{ErrorObject, FaultKind, MessageFault, RawJson, RequestId, salvage};
 
-/// Most messages taken from one batch.
+/// Most messages taken from one batch, or from one line without a batch.
 ///
 /// No server answers as many calls at once; without a limit, one frame of `[0,0,0,…]` would take fifty times its size in
 /// memory. What stands behind is reported as one [`FaultKind::BatchTooLong`].
@@ -215,6 +215,9 @@ impl Iterator for Messages {
     fn next(&mut self) -> Option<Incoming> {
         self.offset += padding_length(self.rest());
         let rest = self.rest();
+        if self.taken >= MAX_BATCH_MEMBERS && !rest.is_empty() {
+            return Some(self.end(FaultKind::BatchTooLong));
+        }
         let item = match rest.first()? {
             b'{' => match read_value::<Envelope<'_>>(rest) {
                 Ok((envelope, length)) => {

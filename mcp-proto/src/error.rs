@@ -196,7 +196,10 @@ pub enum Violation {
         version: ProtocolVersion,
     },
     /// A request in the modern era, where servers must not send any. It is not answered (JR-12).
-    #[error("the server sent the request {method:?} (id {id}), which the modern era forbids")]
+    #[error(
+        "the server sent the request {} (id {id}), which the modern era forbids",
+        shown(method)
+    )]
     RequestInModernEra {
         /// Its method.
         method: String,
@@ -205,7 +208,8 @@ pub enum Violation {
     },
     /// A request that could not be answered, since too many answers wait to be sent already.
     #[error(
-        "the server sent the request {method:?} (id {id}) while it does not read {waiting} earlier answers"
+        "the server sent the request {} (id {id}) while it does not read {waiting} earlier answers",
+        shown(method)
     )]
     UnreadAnswers {
         /// Its method.
@@ -215,4 +219,13 @@ pub enum Violation {
         /// Answers waiting.
         waiting: usize,
     },
+}
+
+/// A method's name as a peer wrote it: quoted, cut to what a log line bears.
+fn shown(method: &str) -> String {
+    const MAX_SHOWN_BYTES: usize = 128;
+    format!(
+        "{:?}",
+        mcp_jsonrpc::clean_excerpt(method.as_bytes(), MAX_SHOWN_BYTES)
+    )
 }

@@ -88,9 +88,10 @@ impl Guardian {
             return Ok(());
         }
         if let Some(mut dead) = self.child.take() {
-            // Its pipe is broken, so it is gone or about to be.
+            // Its pipe is broken, or full since it was stopped: it is of no use any more.
             drop(dead.stdin.take());
-            let _ = dead.try_wait();
+            let _ = dead.kill();
+            let _ = dead.wait();
         }
         let mut command = Command::new("/bin/sh");
         command
@@ -104,6 +105,10 @@ impl Guardian {
             .stderr(Stdio::null());
         // A group of its own: what is sent to the host's group from a terminal must not end it.
         let mut child = command.process_group(0).spawn()?;
+        if let Some(pipe) = &child.stdin {
+            // A guardian that was stopped must not hold up the host.
+            rustix::io::ioctl_fionbio(pipe, true)?;
+        }
         let all: String = self
             .groups
             .iter()

@@ -18,6 +18,13 @@
 //! shut down, and when the leader exits by itself. If the host itself is killed, a small guardian process ends the groups
 //! (see [`guardian`]).
 
+//!
+//! # What a host must not do
+//!
+//! Rust programs ignore SIGPIPE. A host that sets it back to its default is ended by the first write to a server that has
+//! closed its input. A host that reaps all children itself, or ignores SIGCHLD, takes from this crate the only safe moment
+//! to signal a server's descendants ([`StopReport::unchecked`]).
+
 #[cfg(not(unix))]
 compile_error!("mcp-transport-stdio starts processes on Unix only, so far");
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use tokio::process::ChildStdin;
 use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
 
 use crate::exit::Exit;
 use crate::guardian;
@@ -20,6 +21,9 @@ use crate::stderr::{STDERR_TAIL_BYTES, StderrLines, StderrRing};
 
 /// How long descendants may take to be gone after KILL.
 const GROUP_GRACE: Duration = Duration::from_secs(1);
+
+/// How long the error output of a process that is gone is still read: a descendant that left the group may hold it open.
+const STDERR_AFTER_END: Duration = Duration::from_millis(100);
 
 /// How often a thread without a runtime looks whether the leader has exited.
 const BLOCKING_INTERVAL: Duration = Duration::from_millis(10);
@@ -48,8 +52,11 @@ pub struct StopReport {
     pub exit: Option<Exit>,
     /// How long that took from the request on; zero for a process that exited by itself.
     pub elapsed: Duration,
-    /// Processes of the group that could not be ended.
+    /// Processes of the group that could not be ended. Those that left the group, as daemons do, are not looked for.
     pub leftovers: Vec<u32>,
+    /// Somebody else in this program reaped the leader (SIGCHLD is ignored, perhaps): then its number can't be trusted, and
+    /// the group was neither signalled nor looked at.
+    pub unchecked: bool,
 }
 
 /// What the handles and the watching task share.
@@ -61,6 +68,8 @@ pub(crate) struct Core {
     exit: watch::Sender<Option<Exit>>,
     report: watch::Sender<Option<StopReport>>,
     stderr: StderrRing,
+    /// Ends the reading of the error output.
+    reading: AbortHandle,
 }
 
 #[derive(Debug)]
@@ -83,7 +92,7 @@ impl Process {
         child: Child,
         pid: Pid,
         input: ChildStdin,
-        stderr: StderrRing,
+        (stderr, reading): (StderrRing, AbortHandle),
         policy: StopPolicy,
         exits: tokio::signal::unix::Signal,
     ) -> Self {
@@ -104,6 +113,7 @@ impl Process {
             exit: watch::Sender::new(None),
             report: watch::Sender::new(None),
             stderr,
+            reading,
         });
         guardian::watch(core.group());
         tokio::spawn(supervise(SuperviseGuard(Arc::clone(&core)), exits));
@@ -191,6 +201,7 @@ impl Process {
             exit: None,
             elapsed: Duration::ZERO,
             leftovers: Vec::new(),
+            unchecked: false,
         })
     }
 }
@@ -316,6 +327,7 @@ impl Core {
     fn finish(&self, leftovers: Vec<u32>) {
         guardian::release(self.group());
         let state = self.state();
+        self.reading.abort();
         let elapsed = state
             .stop_began
             .map_or(Duration::ZERO, |began| began.elapsed());
@@ -324,6 +336,7 @@ impl Core {
             exit: *self.exit.borrow(),
             elapsed,
             leftovers,
+            unchecked: state.lost,
         };
         drop(state);
         tracing::debug!(target: "mcp_transport_stdio", pid = self.group(), ?report, "the server process is gone");
@@ -374,6 +387,7 @@ async fn supervise(guard: SuperviseGuard, mut exits: tokio::signal::unix::Signal
         pause = (pause * 2).min(Duration::from_millis(50));
         leftovers = core.leftovers();
     }
+    let _ = tokio::time::timeout(STDERR_AFTER_END, core.stderr.ended()).await;
     core.finish(leftovers);
     std::mem::forget(guard);
 }

@@ -156,8 +156,8 @@ pub fn spawn(
         )));
     };
     let stderr = StderrRing::new();
-    tokio::spawn(stderr.clone().fill_from(errors));
-    let process = Process::watch(child, pid, input, stderr, options.stop, exits);
+    let reading = tokio::spawn(stderr.clone().fill_from(errors)).abort_handle();
+    let process = Process::watch(child, pid, input, (stderr, reading), options.stop, exits);
     tracing::debug!(target: "mcp_transport_stdio", pid = process.pid(), %command, "started");
     let exit = process.exit_watch();
     Ok(ChildTransport {

@@ -1,9 +1,11 @@
 //! The tool list: kept, refreshed, walked through.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use mcp_client::{ErrorKind, Sent};
-use mcp_testkit::pair::{Peer, Reaction, say};
+use mcp_client::mcp_jsonrpc::Deadline;
+use mcp_client::{CallOptions, ErrorKind, Sent};
+use mcp_testkit::pair::{Peer, Reaction, say, say_after};
 use serde_json::{Value, json};
 
 use crate::scripted::connect;
@@ -172,4 +174,43 @@ async fn a_server_without_tools_has_an_empty_list() {
     assert_eq!(log.count("tools/list"), 0);
     let error = client.call_tool("x", &json!({})).await.unwrap_err();
     assert_eq!(error.was_sent(), Sent::No);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_for_an_unknown_name_keeps_the_calls_own_limit_and_is_shared() {
+    let mut lists = 0;
+    let mut base = Peer::legacy("2025-11-25").script();
+    let (client, log) = connect(move |message: &Value| {
+        if message["method"] != "tools/list" {
+            return base(message);
+        }
+        lists += 1;
+        let delay = Duration::from_secs(if lists == 1 { 0 } else { 3 });
+        let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": {"tools": []}});
+        vec![say_after(delay, answer.to_string())]
+    })
+    .await;
+    client.tools().await.unwrap();
+    let start = tokio::time::Instant::now();
+    let short = Deadline::total(Duration::from_millis(200));
+    let options = CallOptions::default().with_deadline(short);
+    let error = client
+        .call_tool_with("x", &json!({}), options)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.kind(), error.was_sent(), start.elapsed()),
+        (ErrorKind::Timeout, Sent::No, Duration::from_millis(200))
+    );
+    let before = log.count("tools/list");
+    let calls: Vec<_> = (0..20)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { client.call_tool("x", &json!({})).await.unwrap_err().kind() })
+        })
+        .collect();
+    for call in calls {
+        assert_eq!(call.await.unwrap(), ErrorKind::UnknownTool);
+    }
+    assert_eq!(log.count("tools/list") - before, 1);
 }

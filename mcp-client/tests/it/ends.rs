@@ -182,3 +182,28 @@ async fn c235_there_is_no_hidden_session_timer() {
         (10, 1)
     );
 }
+
+#[test]
+fn c236_connecting_on_a_runtime_that_is_gone_fails_at_once() {
+    let gone = tokio::runtime::Runtime::new().unwrap();
+    let handle = gone.handle().clone();
+    gone.shutdown_background();
+    let (connector, _) = Scripted::new(mute());
+    let connecting = {
+        let _inside = handle.enter();
+        Client::connect(connector, options())
+    };
+    // The task is spawned when the future is first polled, inside the runtime that is gone.
+    let live = tokio::runtime::Runtime::new().unwrap();
+    let connecting = async move {
+        let mut connecting = std::pin::pin!(connecting);
+        std::future::poll_fn(move |context| {
+            let _inside = handle.enter();
+            connecting.as_mut().poll(context)
+        })
+        .await
+    };
+    let outcome =
+        live.block_on(async { tokio::time::timeout(Duration::from_secs(10), connecting).await });
+    assert_eq!(outcome.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+}

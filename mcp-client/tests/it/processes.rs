@@ -945,3 +945,61 @@ async fn stdio_14_the_same_over_any_byte_stream() {
     child.wait().await.unwrap();
     assert!(!is_alive(child.id().unwrap_or(u32::MAX)));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_never_stops_talking_holds_up_neither_limits_nor_the_end() {
+    let mark = Marked::new("flood");
+    let mut hasty = options();
+    hasty.config.start_timeout = SECOND;
+    let begun = Instant::now();
+    let error = connect(
+        ServerCommand::new("yes").env(Marked::NAME, mark.value()),
+        hasty,
+    )
+    .await
+    .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert!(begun.elapsed() < 8 * SECOND, "{:?}", begun.elapsed());
+
+    // After a good handshake, too: a call's limit holds, and so does the end.
+    let script = format!("yes & exec '{}'", fake_server().display());
+    let command = ServerCommand::new("/bin/sh")
+        .args(["-c", &script])
+        .env(Marked::NAME, mark.value());
+    let client = connect(command, options()).await.unwrap();
+    let limit = CallOptions::default().with_deadline(Deadline::total(Duration::from_millis(500)));
+    let begun = Instant::now();
+    let error = client
+        .call_tool_with("no_answer", &json!({}), limit)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert!(begun.elapsed() < 5 * SECOND, "{:?}", begun.elapsed());
+    let closed = tokio::time::timeout(8 * SECOND, client.close()).await;
+    assert!(closed.is_ok());
+}
+
+#[tokio::test]
+async fn a_daemon_that_keeps_the_pipes_keeps_no_descriptor_of_ours() {
+    let mark = Marked::new("daemon");
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let script = format!("setsid sleep 600 & exec '{}'", fake_server().display());
+    let command = || {
+        ServerCommand::new("/bin/sh")
+            .args(["-c", &script])
+            .env(Marked::NAME, mark.value())
+    };
+    // The first one starts the guardian.
+    connect(command(), options()).await.unwrap().close().await;
+    let before = descriptors();
+    for _ in 0..5 {
+        connect(command(), options()).await.unwrap().close().await;
+    }
+    // Other tests open some as well, but not for ever.
+    wait_until("the descriptors are closed", 10 * SECOND, || {
+        descriptors() <= before + 4
+    });
+    for (pid, _) in mark.left() {
+        signal(pid, "KILL");
+    }
+}

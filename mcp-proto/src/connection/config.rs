@@ -68,6 +68,8 @@ pub struct ConnectionLimits {
     /// Most answers to the server's own requests that wait to be sent; a server that asks on without reading gets no
     /// more of them. Default 256.
     pub max_queued_answers: usize,
+    /// Most bytes of such answers: a server chooses the ids that they repeat. Default 1 MiB.
+    pub max_queued_answer_bytes: usize,
 }
 
 impl Default for ConnectionLimits {
@@ -77,6 +79,7 @@ impl Default for ConnectionLimits {
             max_in_flight: 4096,
             max_queued_bytes: 64 * 1024 * 1024,
             max_queued_answers: 256,
+            max_queued_answer_bytes: 1024 * 1024,
         }
     }
 }

@@ -65,7 +65,7 @@ impl<T: Clone> ClientConnection<T> {
                     for oddity in oddities.iter() {
                         self.note(Diagnostic::Quirk(Quirk::Message(oddity)));
                     }
-                    if let Some(answer) = self.handle_one(message, now) {
+                    if let Some(answer) = self.handle_one(message, (0, 0), now) {
                         self.queue
                             .push(Outbound::new(answer, OutboundKind::Response));
                     }
@@ -88,10 +88,13 @@ impl<T: Clone> ClientConnection<T> {
         if let Some(agreement) = self.agreement.clone()
             && agreement.version.accepts_batches()
         {
-            let mut answers = Vec::new();
+            let mut answers: Vec<Bytes> = Vec::new();
             for member in members {
                 match member {
-                    Ok(message) => answers.extend(self.handle_one(message, now)),
+                    Ok(message) => {
+                        let waiting = (answers.len(), answers.iter().map(Bytes::len).sum());
+                        answers.extend(self.handle_one(message, waiting, now));
+                    }
                     Err(fault) => self.handle_fault(fault, now),
                 }
             }
@@ -122,10 +125,16 @@ impl<T: Clone> ClientConnection<T> {
         }
     }
 
-    /// Handles a message; returns the answer's line if it was a request that wants one.
-    fn handle_one(&mut self, message: Message, now: Instant) -> Option<Bytes> {
+    /// Handles a message; returns the answer's line if it was a request that wants one. `waiting`: answers, and their
+    /// bytes, that are not in the queue yet.
+    fn handle_one(
+        &mut self,
+        message: Message,
+        waiting: (usize, usize),
+        now: Instant,
+    ) -> Option<Bytes> {
         match message {
-            Message::Request(request) => self.answer(request),
+            Message::Request(request) => self.answer(request, waiting),
             Message::Notification(notification) => {
                 self.handle_notification(notification, now);
                 None
@@ -194,8 +203,8 @@ impl<T: Clone> ClientConnection<T> {
         });
     }
 
-    /// Answers a request of the server, or records why not.
-    fn answer(&mut self, request: Request) -> Option<Bytes> {
+    /// Answers a request of the server, or records why not. The pair as for [`Self::handle_one`].
+    fn answer(&mut self, request: Request, (more, more_bytes): (usize, usize)) -> Option<Bytes> {
         let Request { id, method, .. } = request;
         let modern = self
             .agreement
@@ -208,8 +217,13 @@ impl<T: Clone> ClientConnection<T> {
             }));
             return None;
         }
-        let waiting = self.queue.answers();
-        if waiting >= self.config.limits.max_queued_answers {
+        let limits = self.config.limits;
+        let waiting = self.queue.answers() + more;
+        let bytes = self.queue.answer_bytes() + more_bytes;
+        // One answer is always allowed, however long its id is.
+        if waiting >= limits.max_queued_answers
+            || (waiting > 0 && bytes >= limits.max_queued_answer_bytes)
+        {
             self.note(Diagnostic::Violation(Violation::UnreadAnswers {
                 method,
                 id,

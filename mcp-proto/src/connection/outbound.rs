@@ -60,14 +60,21 @@ impl Outbound {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     messages: VecDeque<Outbound>,
+    /// Of requests and notifications.
     bytes: usize,
     answers: usize,
+    answer_bytes: usize,
 }
 
 impl Queue {
     pub(crate) fn push(&mut self, message: Outbound) {
-        self.bytes += message.line.len();
-        self.answers += usize::from(message.kind == OutboundKind::Response);
+        let length = message.line.len();
+        if message.kind == OutboundKind::Response {
+            self.answers += 1;
+            self.answer_bytes += length;
+        } else {
+            self.bytes += length;
+        }
         self.messages.push_back(message);
     }
 
@@ -108,8 +115,17 @@ impl Queue {
         self.answers
     }
 
+    pub(crate) fn answer_bytes(&self) -> usize {
+        self.answer_bytes
+    }
+
     fn count_out(&mut self, message: &Outbound) {
-        self.bytes -= message.line.len();
-        self.answers -= usize::from(message.kind == OutboundKind::Response);
+        let length = message.line.len();
+        if message.kind == OutboundKind::Response {
+            self.answers -= 1;
+            self.answer_bytes -= length;
+        } else {
+            self.bytes -= length;
+        }
     }
 }

@@ -54,6 +54,8 @@ pub struct PageLimits {
     pub max_pages: usize,
     /// Most entries kept. Default 16,384.
     pub max_entries: usize,
+    /// Most bytes of pages taken, as they stand on the wire. Default 64 MiB.
+    pub max_bytes: usize,
 }
 
 impl Default for PageLimits {
@@ -61,6 +63,7 @@ impl Default for PageLimits {
         Self {
             max_pages: 100,
             max_entries: 16_384,
+            max_bytes: 64 * 1024 * 1024,
         }
     }
 }
@@ -71,6 +74,11 @@ impl Default for PageLimits {
 pub enum PageNote {
     /// A cursor came that was used before: the server goes in circles (C140).
     RepeatedCursor,
+    /// [`PageLimits::max_bytes`] was reached.
+    TooManyBytes {
+        /// The limit.
+        limit: usize,
+    },
     /// [`PageLimits::max_entries`] was reached.
     TooManyEntries {
         /// The limit.
@@ -88,6 +96,9 @@ impl fmt::Display for PageNote {
         match self {
             Self::RepeatedCursor => {
                 f.write_str("the server repeated a page cursor; the list was cut there")
+            }
+            Self::TooManyBytes { limit } => {
+                write!(f, "the list was cut after {limit} bytes (limit max_bytes)")
             }
             Self::TooManyEntries { limit } => {
                 write!(f, "the list was cut at {limit} entries (limit max_entries)")
@@ -117,6 +128,7 @@ pub struct PageWalk {
     seen: BTreeSet<Cursor>,
     pages: usize,
     entries: usize,
+    bytes: usize,
     restarted: bool,
 }
 
@@ -129,6 +141,7 @@ impl PageWalk {
             seen: BTreeSet::new(),
             pages: 0,
             entries: 0,
+            bytes: 0,
             restarted: false,
         }
     }
@@ -138,9 +151,10 @@ impl PageWalk {
         self.limits.max_entries.saturating_sub(self.entries)
     }
 
-    /// A page arrived with so many entries and this cursor.
-    pub fn page(&mut self, entries: usize, next: Option<Cursor>) -> PageStep {
+    /// A page of so many bytes arrived, with so many entries and this cursor.
+    pub fn page(&mut self, bytes: usize, entries: usize, next: Option<Cursor>) -> PageStep {
         self.pages += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
         self.entries = self.entries.saturating_add(entries);
         let Some(cursor) = next else {
             return PageStep::Done(None);
@@ -154,6 +168,11 @@ impl PageWalk {
         }
         if empty && self.era == Era::Legacy && entries == 0 {
             return PageStep::Done(None);
+        }
+        if self.bytes >= self.limits.max_bytes {
+            return PageStep::Done(Some(PageNote::TooManyBytes {
+                limit: self.limits.max_bytes,
+            }));
         }
         if self.entries >= self.limits.max_entries {
             return PageStep::Done(Some(PageNote::TooManyEntries {
@@ -192,7 +211,7 @@ mod tests {
         let mut walk = PageWalk::new(limits, era);
         pages
             .iter()
-            .map(|(entries, next)| walk.page(*entries, next.map(Cursor::new)))
+            .map(|(entries, next)| walk.page(1, *entries, next.map(Cursor::new)))
             .collect()
     }
 
@@ -250,6 +269,7 @@ mod tests {
         let limits = PageLimits {
             max_pages: 3,
             max_entries: 10,
+            max_bytes: 1000,
         };
         let cut = |limit| PageStep::Done(Some(PageNote::TooManyEntries { limit }));
         assert_eq!(walk(limits, Era::Legacy, &[(9, Some("a"))]), [fetch("a")]);
@@ -274,15 +294,32 @@ mod tests {
     }
 
     #[test]
+    fn bytes_at_below_and_above() {
+        let limits = PageLimits {
+            max_bytes: 10,
+            ..PageLimits::default()
+        };
+        let cut = PageStep::Done(Some(PageNote::TooManyBytes { limit: 10 }));
+        for (bytes, expected) in [(9, fetch("a")), (10, cut.clone()), (11, cut)] {
+            let mut walk = PageWalk::new(limits, Era::Legacy);
+            assert_eq!(
+                walk.page(bytes, 1, Some(Cursor::new("a"))),
+                expected,
+                "{bytes}"
+            );
+        }
+    }
+
+    #[test]
     fn a_refused_cursor_restarts_once() {
         let mut walk = PageWalk::new(PageLimits::default(), Era::Legacy);
         assert!(
             !walk.cursor_refused(),
             "the first page has no cursor to refuse"
         );
-        walk.page(5, Some(Cursor::new("a")));
+        walk.page(1, 5, Some(Cursor::new("a")));
         assert!(walk.cursor_refused());
-        assert_eq!(walk.page(5, Some(Cursor::new("a"))), fetch("a"));
+        assert_eq!(walk.page(1, 5, Some(Cursor::new("a"))), fetch("a"));
         assert!(!walk.cursor_refused());
     }
 }

@@ -156,6 +156,43 @@ fn a_server_that_asks_without_reading_is_not_answered_for_ever() {
 }
 
 #[test]
+fn answers_to_long_ids_are_bounded_in_bytes_and_take_nothing_from_the_host() {
+    let mut pair = legacy("2025-11-25");
+    let now = pair.now();
+    for n in 0..10 {
+        let line = format!(
+            r#"{{"jsonrpc":"2.0","id":"{n}{}","method":"ping"}}"#,
+            "x".repeat(600_000)
+        );
+        pair.connection.handle_message(line.into(), now);
+    }
+    call(&mut pair, "mine");
+    let notes: Vec<_> = pair
+        .transcript()
+        .lines()
+        .filter(|line| line.contains("earlier answers"))
+        .collect();
+    assert_eq!(notes.len(), 8);
+    assert!(
+        notes.iter().all(|note| note.len() < 400),
+        "no id is shown whole"
+    );
+}
+
+#[test]
+fn a_line_of_very_many_messages_is_cut() {
+    let mut pair = legacy("2025-11-25");
+    let now = pair.now();
+    pair.connection
+        .handle_message("{}".repeat(100_000).into(), now);
+    let mut events = 0;
+    while pair.connection.poll_event().is_some() {
+        events += 1;
+    }
+    assert!(events <= 1025, "{events}");
+}
+
+#[test]
 fn c075_c087_c090_notifications_in_order() {
     let mut pair = legacy("2025-11-25");
     call(&mut pair, "watched");
