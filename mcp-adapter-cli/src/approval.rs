@@ -78,8 +78,8 @@ pub(crate) async fn ensure(app: &SharedApp, target: &Target) -> Result<(), Failu
     question += "Start it, now and later? [y/N] ";
     // Not on the runtime's thread: signals must be heard while nobody answers.
     let answer = tokio::task::spawn_blocking(move || {
-        let mut err = std::io::stderr().lock();
-        let _ = write!(err, "{}", visible(&question)).and_then(|()| err.flush());
+        // The lock goes before the wait: others have things to say meanwhile.
+        let _ = std::io::stderr().write_all(visible(&question).as_bytes());
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer).map(|_| answer)
     });

@@ -100,19 +100,18 @@ impl Row {
             exit::TIMEOUT => "timed out",
             _ => "failed",
         };
-        let prefix = format!("{}: ", target.id);
-        let what = failure.causes.last().map_or_else(
-            || {
-                failure
-                    .message
-                    .strip_prefix(&prefix)
-                    .unwrap_or(&failure.message)
-            },
-            String::as_str,
-        );
+        // What the message says of these is all there is to it; of others the innermost cause says most.
+        let told = ["server_exited", "timeout", "approval_needed"].contains(&failure.kind);
+        let innermost = failure.causes.last().filter(|_| !told);
+        let what = innermost.unwrap_or(&failure.message);
+        let what = what
+            .strip_prefix(&format!("{}: ", target.id))
+            .unwrap_or(what);
+        let id = quoted(&target.id);
         let next = match failure.exit {
             exit::PERSON_NEEDED => "mcpline --trust ...".to_owned(),
-            _ => app.about_same_servers(&format!("mcpline doctor {}", quoted(&target.id))),
+            exit::USAGE => app.about_same_servers(&format!("mcpline config explain {id}")),
+            _ => app.about_same_servers(&format!("mcpline doctor {id}")),
         };
         let remark = format!("{}; {next}", one_line(what, 70));
         let mut row = Self::new(target, state, "-", "-", "-", &remark);

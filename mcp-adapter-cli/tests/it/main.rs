@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod exits;
+mod output;
 mod program;
 mod secrets;
 mod signals;
+mod terminal;
 mod transcripts;

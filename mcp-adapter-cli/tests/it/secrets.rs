@@ -62,3 +62,34 @@ fn c222_environment_values_are_in_no_output() {
         }
     }
 }
+
+#[test]
+fn c222_variables_on_the_command_line_are_in_no_output() {
+    let place = Place::new("secrets-ad-hoc");
+    let fake = mcp_testkit::process::fake_server();
+    let variable = format!("TOKEN={CANARY}");
+    let runs: &[&[&str]] = &[
+        &["tools", "-vv"],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["show"],
+        &["call", "ech", "text=x"],
+        &["call", "crash", "--json"],
+    ];
+    for args in runs {
+        let script = "echo \"got $TOKEN\" >&2; echo \"got $TOKEN\"; exec \"$0\"";
+        let server = ["--", "/bin/sh", "-c", script, fake.to_str().unwrap()];
+        let output = place
+            .command(&[&["-e", &variable], *args, &server].concat())
+            .output()
+            .unwrap();
+        for bytes in [&output.stdout, &output.stderr] {
+            let text = String::from_utf8_lossy(bytes);
+            assert!(!text.contains(CANARY), "{args:?}:\n{text}");
+        }
+        assert!(
+            output.status.code().is_some_and(|code| code != 2),
+            "{args:?}"
+        );
+    }
+}

@@ -1,6 +1,6 @@
 //! Ctrl-C, TERM and a closed pipe.
 
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::time::{Duration, Instant};
 
 use mcp_testkit::process::{signal, wait_until};
@@ -40,6 +40,38 @@ fn ctrl_c_cancels_the_call_and_ends_in_order() {
     );
     let log = std::fs::read_to_string(place.path().join("log")).unwrap();
     assert!(log.contains("notifications/cancelled"), "{log}");
+}
+
+#[test]
+fn a_countdown_is_cancelled_and_the_server_hears_of_it() {
+    let place = Place::new("countdown");
+    let args = "--demo -v call clock/countdown from=600 step_ms=100";
+    let args: Vec<_> = args.split(' ').collect();
+    let mut child = place.command(&args).spawn().unwrap();
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("/600") {
+        assert!(err.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    signal(child.id(), "INT");
+    err.read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
+    for part in ["[clock] countdown cancelled", "cancelled: told the servers"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
+fn c040_ctrl_c_during_a_start_leaves_nothing_behind() {
+    let place = place("start", &["--probe", "silent", "--init", "silent"]);
+    let log = place.path().join("log");
+    let mut child = place.command(&["tools"]).spawn().unwrap();
+    wait_until("the server is probed", Duration::from_secs(20), || {
+        std::fs::read_to_string(&log).is_ok_and(|log| log.contains("server/discover"))
+    });
+    signal(child.id(), "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    place.mark.wait_gone(Duration::from_secs(2));
 }
 
 #[test]
