@@ -1,11 +1,15 @@
 //! Runs `mcpline` in a folder and a home of its own.
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
-use mcp_testkit::process::{Marked, fake_server};
+use mcp_testkit::process::{Marked, fake_server, wait_until};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+/// How long anything may take that has no limit of its own.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// A folder with an `mcp.json`, and nothing else of this machine.
 pub(crate) struct Place {
@@ -18,6 +22,14 @@ pub(crate) struct Ran {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
+}
+
+/// Waits for the end of a program, which must come, and returns its exit code.
+pub(crate) fn ended(child: &mut Child) -> Option<i32> {
+    wait_until("the program ends", SOON, || {
+        child.try_wait().unwrap().is_some()
+    });
+    child.wait().unwrap().code()
 }
 
 impl Ran {

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use mcp_testkit::process::{signal, wait_until};
 
-use crate::program::Place;
+use crate::program::{Place, SOON, ended};
 
 /// Starts a call that goes on, and waits until the server has it.
 fn calling(place: &Place, tool: &[&str]) -> std::process::Child {
     let log = place.path().join("log");
     let child = place.command(&[&["call"], tool].concat()).spawn().unwrap();
-    wait_until("the call is under way", Duration::from_secs(20), || {
+    wait_until("the call is under way", SOON, || {
         std::fs::read_to_string(&log).is_ok_and(|log| log.contains("tools/call"))
     });
     child
@@ -32,7 +32,7 @@ fn ctrl_c_cancels_the_call_and_ends_in_order() {
     let mut child = calling(&place, &["s/slow", "ms=60000"]);
     let start = Instant::now();
     signal(child.id(), "INT");
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(ended(&mut child), Some(130));
     assert!(
         start.elapsed() < Duration::from_secs(2),
         "{:?}",
@@ -55,7 +55,7 @@ fn a_countdown_is_cancelled_and_the_server_hears_of_it() {
     }
     signal(child.id(), "INT");
     err.read_to_string(&mut said).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
+    assert_eq!(ended(&mut child), Some(130), "{said}");
     for part in ["[clock] countdown cancelled", "cancelled: told the servers"] {
         assert!(said.contains(part), "{part}: {said}");
     }
@@ -66,11 +66,11 @@ fn c040_ctrl_c_during_a_start_leaves_nothing_behind() {
     let place = place("start", &["--probe", "silent", "--init", "silent"]);
     let log = place.path().join("log");
     let mut child = place.command(&["tools"]).spawn().unwrap();
-    wait_until("the server is probed", Duration::from_secs(20), || {
+    wait_until("the server is probed", SOON, || {
         std::fs::read_to_string(&log).is_ok_and(|log| log.contains("server/discover"))
     });
     signal(child.id(), "INT");
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(ended(&mut child), Some(130));
     place.mark.wait_gone(Duration::from_secs(2));
 }
 
@@ -79,7 +79,7 @@ fn c237_term_ends_in_order_and_a_second_signal_at_once() {
     let place = place("term", &[]);
     let mut child = calling(&place, &["s/no_answer"]);
     signal(child.id(), "TERM");
-    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert_eq!(ended(&mut child), Some(143));
     place.mark.wait_gone(Duration::from_secs(1));
 
     // A server that obeys nothing: the first signal starts the ladder, the second does not wait for it.
@@ -93,7 +93,7 @@ fn c237_term_ends_in_order_and_a_second_signal_at_once() {
         signal(child.id(), "INT");
         child.try_wait().unwrap().is_some()
     });
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(ended(&mut child), Some(130));
     assert!(
         start.elapsed() < Duration::from_secs(3),
         "{:?}",
