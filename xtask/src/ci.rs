@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::step::{cargo, execute, exists, say};
+use crate::step::{Error, cargo, did_you_mean, execute, exists, root, say};
 use crate::{interop, layering, tidy};
 
 type Check = fn() -> Result<(), String>;
@@ -43,7 +43,11 @@ const STEPS: &[(&str, Check)] = &[
         ]))
     }),
     ("alone", || {
-        for name in ["mcp-jsonrpc", "mcp-proto"] {
+        // Alone, because another crate of the workspace may switch on a feature that one of these needs.
+        for name in layering::SANS_IO
+            .iter()
+            .filter(|name| root().join(name).exists())
+        {
             execute(cargo().args(["check", "-p", name]))?;
         }
         Ok(())
@@ -59,51 +63,77 @@ const STEPS: &[(&str, Check)] = &[
     ("interop", interop::run),
 ];
 
-pub(crate) fn run(args: &[String]) -> Result<(), String> {
+/// The names of the steps in order.
+pub(crate) fn step_names() -> Vec<&'static str> {
+    STEPS.iter().map(|(name, _)| *name).collect()
+}
+
+/// Runs the chosen steps, all of them also after a failure, and sums up at the end.
+pub(crate) fn run(args: &[String]) -> Result<(), Error> {
     let (mut only, mut skip) = (Vec::new(), Vec::new());
     let mut words = args.iter();
     while let Some(word) = words.next() {
-        let step = || {
-            words
-                .clone()
-                .next()
-                .cloned()
-                .ok_or_else(|| format!("{word} needs the name of a step"))
+        let list = match word.as_str() {
+            "--only" => &mut only,
+            "--skip" => &mut skip,
+            other => {
+                return Err(Error::Usage(format!(
+                    "unknown option {other:?}; see `cargo xtask help`"
+                )));
+            }
         };
-        match word.as_str() {
-            "--only" => only.push(step()?),
-            "--skip" => skip.push(step()?),
-            other => return Err(format!("unknown option {other:?}; see `cargo xtask help`")),
-        }
-        words.next();
+        list.push(known_step(word, words.next())?);
     }
-    let names: Vec<_> = STEPS.iter().map(|(name, _)| *name).collect();
-    if let Some(unknown) = only
-        .iter()
-        .chain(&skip)
-        .find(|step| !names.contains(&step.as_str()))
-    {
-        return Err(format!(
-            "there is no step {unknown:?}; the steps are {}",
-            names.join(", ")
-        ));
-    }
-    let mut times = Vec::new();
+    let (mut times, mut failures) = (Vec::new(), Vec::new());
     for (name, check) in STEPS {
-        let wanted = (only.is_empty() || only.iter().any(|step| step == name))
-            && !skip.iter().any(|step| step == name);
-        if !wanted {
+        if (!only.is_empty() && !only.contains(name)) || skip.contains(name) {
             continue;
         }
         say(&format!("== {name}"));
         let start = Instant::now();
-        check().map_err(|error| {
-            format!("step {name}: {error}\n  again: cargo xtask ci --only {name}")
-        })?;
-        times.push(format!("{name} {:.1} s", start.elapsed().as_secs_f64()));
+        let outcome = check();
+        let seconds = start.elapsed().as_secs_f64();
+        match outcome {
+            Ok(()) => {
+                say(&format!("== {name}: passed in {seconds:.1} s"));
+                times.push(format!("{name} {seconds:.1} s"));
+            }
+            Err(error) => {
+                say(&format!("== {name}: FAILED after {seconds:.1} s: {error}"));
+                failures.push((*name, error));
+            }
+        }
     }
     say(&format!("== passed: {}", times.join(", ")));
-    Ok(())
+    if failures.is_empty() {
+        return Ok(());
+    }
+    let lines = failures
+        .iter()
+        .map(|(name, error)| format!("{name}: {error}\n  again: cargo xtask ci --only {name}"));
+    Err(Error::Failed(format!(
+        "{} steps failed\n{}",
+        failures.len(),
+        lines.collect::<Vec<_>>().join("\n")
+    )))
+}
+
+fn known_step(option: &str, name: Option<&String>) -> Result<&'static str, Error> {
+    let Some(name) = name else {
+        return Err(Error::Usage(format!("{option} needs the name of a step")));
+    };
+    let names = step_names();
+    names
+        .iter()
+        .find(|known| *known == name)
+        .copied()
+        .ok_or_else(|| {
+            Error::Usage(format!(
+                "there is no step {name:?}{}; the steps are {}",
+                did_you_mean(name, names.iter().copied()),
+                names.join(", ")
+            ))
+        })
 }
 
 /// Licences, sources and duplicate versions. Too slow to build in every run, so a missing tool is said and not installed.

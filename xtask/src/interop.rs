@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use crate::step::{cargo, execute, exists, output, root, say, target};
 
-const NPM_VERSION: &str = "2026.8.31";
-const PYTHON_VERSION: &str = "2026.10.19";
+/// What the locks pin, relative to the workspace.
+const NPM_LOCK: &str = "xtask/interop/npm/package-lock.json";
+const PYTHON_LOCK: &str = "xtask/interop/python/requirements.txt";
 
 pub(crate) fn run() -> Result<(), String> {
     for (program, how) in [
@@ -42,7 +43,11 @@ pub(crate) fn run() -> Result<(), String> {
     let work = fresh_work_folder(&folder)?;
     let plan = folder.join("plan.json");
     let report = folder.join("report.json");
-    let text = json!({"servers": servers(&npm, &python, &work), "report": report});
+    let mut servers = servers(&npm, &python, &work);
+    for server in servers.as_array_mut().into_iter().flatten() {
+        server["package_version"] = pinned(server["package"].as_str().unwrap_or_default())?.into();
+    }
+    let text = json!({"servers": servers, "report": report});
     std::fs::write(&plan, text.to_string())
         .map_err(|error| format!("{}: {error}", plan.display()))?;
     execute(
@@ -50,6 +55,80 @@ pub(crate) fn run() -> Result<(), String> {
             .args(["run", "--quiet", "-p", "mcp-interop", "--"])
             .arg(&plan),
     )
+}
+
+/// Faults of the committed locks: everything is pinned with a hash, and no registry is named.
+pub(crate) fn check_locks() -> Vec<String> {
+    let read =
+        |name: &str| std::fs::read_to_string(root().join(name)).map_err(|e| format!("{name}: {e}"));
+    let check = |name: &str, check: fn(&str) -> Vec<String>| match read(name) {
+        Ok(text) => check(&text)
+            .into_iter()
+            .map(|fault| format!("{name}: {fault}"))
+            .collect(),
+        Err(fault) => vec![fault],
+    };
+    let mut faults = check(NPM_LOCK, check_npm_lock);
+    faults.extend(check(PYTHON_LOCK, check_python_lock));
+    faults
+}
+
+fn check_npm_lock(text: &str) -> Vec<String> {
+    let lock: Value = serde_json::from_str(text).unwrap_or_default();
+    let Some(packages) = lock["packages"].as_object().filter(|all| all.len() > 1) else {
+        return vec!["has no packages".to_owned()];
+    };
+    let mut faults = Vec::new();
+    for (name, package) in packages.iter().filter(|(name, _)| !name.is_empty()) {
+        if package["integrity"].as_str().is_none() {
+            faults.push(format!("{name} has no integrity"));
+        }
+        if package.get("resolved").is_some() {
+            faults.push(format!(
+                "{name} names a registry; write the lock with `npm install --package-lock-only \
+                 --omit-lockfile-registry-resolved`"
+            ));
+        }
+    }
+    faults
+}
+
+fn check_python_lock(text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let joined = text.replace("\\\n", " ");
+    let lines: Vec<_> = joined
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .collect();
+    if lines.is_empty() {
+        faults.push("pins nothing".to_owned());
+    }
+    for line in lines {
+        if !line.contains("==") || !line.contains("--hash=sha256:") || line.contains("://") {
+            faults.push(format!("not a version with hashes: {line}"));
+        }
+    }
+    faults
+}
+
+/// The version that a lock pins for a package.
+fn pinned(package: &str) -> Result<String, String> {
+    let read =
+        |name: &str| std::fs::read_to_string(root().join(name)).map_err(|e| format!("{name}: {e}"));
+    let version = if package.starts_with('@') {
+        let lock: Value = serde_json::from_str(&read(NPM_LOCK)?).map_err(|e| e.to_string())?;
+        lock["packages"][format!("node_modules/{package}")]["version"]
+            .as_str()
+            .map(str::to_owned)
+    } else {
+        read(PYTHON_LOCK)?
+            .lines()
+            .find_map(|line| line.strip_prefix(package)?.strip_prefix("=="))
+            .and_then(|rest| rest.split([' ', ';']).next())
+            .map(str::to_owned)
+    };
+    version.ok_or_else(|| format!("no lock pins {package}"))
 }
 
 /// Installs what `locks` pin into a folder, unless that was done with the same locks before.
@@ -149,7 +228,8 @@ fn servers(npm: &Path, python: &Path, work: &Path) -> Value {
     let (files, repository) = (work.join("files"), work.join("repository"));
     json!([
         {
-            "name": "everything", "package_version": NPM_VERSION, "command": npm_bin("mcp-server-everything"), "args": ["stdio"],
+            "name": "everything", "package": "@modelcontextprotocol/server-everything",
+            "command": npm_bin("mcp-server-everything"), "args": ["stdio"],
             "expect_version": "2025-11-25", "least_tools": 12,
             "calls": [
                 {"tool": "echo", "arguments": {"message": "grüße"}, "expect": ["grüße"]},
@@ -163,7 +243,8 @@ fn servers(npm: &Path, python: &Path, work: &Path) -> Value {
             ]
         },
         {
-            "name": "filesystem", "package_version": NPM_VERSION, "command": npm_bin("mcp-server-filesystem"), "args": [files],
+            "name": "filesystem", "package": "@modelcontextprotocol/server-filesystem",
+            "command": npm_bin("mcp-server-filesystem"), "args": [files],
             "expect_version": "2025-11-25", "least_tools": 10,
             "calls": [
                 {"tool": "list_directory", "arguments": {"path": files}, "expect": ["größe.txt"]},
@@ -172,7 +253,8 @@ fn servers(npm: &Path, python: &Path, work: &Path) -> Value {
             ]
         },
         {
-            "name": "memory", "package_version": NPM_VERSION, "command": npm_bin("mcp-server-memory"), "cwd": work,
+            "name": "memory", "package": "@modelcontextprotocol/server-memory",
+            "command": npm_bin("mcp-server-memory"), "cwd": work,
             "expect_version": "2025-11-25", "least_tools": 9,
             "calls": [
                 {"tool": "create_entities", "expect": ["tide table"],
@@ -182,7 +264,7 @@ fn servers(npm: &Path, python: &Path, work: &Path) -> Value {
             ]
         },
         {
-            "name": "time", "package_version": PYTHON_VERSION, "command": python_bin("mcp-server-time"),
+            "name": "time", "package": "mcp-server-time", "command": python_bin("mcp-server-time"),
             "args": ["--local-timezone", "UTC"], "expect_version": "2026-07-28", "least_tools": 2,
             "calls": [
                 {"tool": "convert_time", "expect": ["21:00"],
@@ -191,7 +273,7 @@ fn servers(npm: &Path, python: &Path, work: &Path) -> Value {
             ]
         },
         {
-            "name": "git", "package_version": PYTHON_VERSION, "command": python_bin("mcp-server-git"),
+            "name": "git", "package": "mcp-server-git", "command": python_bin("mcp-server-git"),
             "args": ["--repository", repository], "expect_version": "2026-07-28", "least_tools": 12,
             "calls": [
                 {"tool": "git_status", "arguments": {"repo_path": repository}, "expect": ["main"]},
@@ -199,4 +281,55 @@ fn servers(npm: &Path, python: &Path, work: &Path) -> Value {
             ]
         }
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_that_pin_too_little_are_found() {
+        let npm = |package: Value| json!({"packages": {"": {}, "node_modules/a": package}});
+        let cases: &[(Value, usize)] = &[
+            (npm(json!({"version": "1", "integrity": "sha512-x"})), 0),
+            (npm(json!({"version": "1"})), 1),
+            (
+                npm(json!({"integrity": "sha512-x", "resolved": "https://somewhere/a"})),
+                1,
+            ),
+            (json!({"packages": {"": {}}}), 1),
+            (json!({}), 1),
+        ];
+        for (lock, count) in cases {
+            let faults = check_npm_lock(&lock.to_string());
+            assert_eq!(faults.len(), *count, "{lock}: {faults:?}");
+        }
+        let cases = [
+            (
+                "# made by a tool\na==1 \\\n    --hash=sha256:00\n    # via b\n",
+                0,
+            ),
+            ("a==1\n", 1),
+            ("a>=1 --hash=sha256:00\n", 1),
+            ("--index-url https://somewhere/\na==1 --hash=sha256:00\n", 1),
+            ("", 1),
+        ];
+        for (lock, count) in cases {
+            let faults = check_python_lock(lock);
+            assert_eq!(faults.len(), count, "{lock}: {faults:?}");
+        }
+    }
+
+    #[test]
+    fn every_server_of_the_plan_is_pinned() {
+        let servers = servers(Path::new("npm"), Path::new("python"), Path::new("work"));
+        let servers = servers.as_array().unwrap();
+        assert_eq!(servers.len(), 5);
+        for server in servers {
+            let version = pinned(server["package"].as_str().unwrap()).unwrap();
+            assert!(version.starts_with("20"), "{server}: {version}");
+        }
+        assert!(pinned("mcp-server").is_err());
+        assert!(pinned("@modelcontextprotocol/nothing").is_err());
+    }
 }

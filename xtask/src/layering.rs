@@ -35,18 +35,23 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates without I/O, and what they must not reach, however far below.
-const SANS_IO: &[&str] = &["mcp-auth", "mcp-jsonrpc", "mcp-proto"];
+pub(crate) const SANS_IO: &[&str] = &["mcp-auth", "mcp-jsonrpc", "mcp-proto"];
 const FORBIDDEN_BELOW: &[&str] = &[
+    "async-std",
     "futures",
     "futures-core",
     "futures-util",
     "http",
+    "http-body",
     "hyper",
+    "hyper-util",
     "mio",
     "rand",
+    "rand_core",
     "tokio",
     "tokio-util",
     "tracing",
+    "tracing-core",
 ];
 
 /// The one crate that tests of any other may use.

@@ -1,8 +1,53 @@
 //! Running programs and telling about it.
 
+use std::fmt;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Why a task did not succeed.
+#[derive(Debug)]
+pub(crate) enum Error {
+    /// The command line makes no sense: exit code 2.
+    Usage(String),
+    /// A check found something: exit code 1.
+    Failed(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Usage(text) | Self::Failed(text)) = self;
+        f.write_str(text)
+    }
+}
+
+/// `; did you mean "..."?` for the name that is nearest to a mistyped one, or nothing when none is near.
+pub(crate) fn did_you_mean<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    let nearest = names
+        .into_iter()
+        .map(|name| (distance(typed, name), name))
+        .min();
+    match nearest {
+        Some((away, name)) if away * 2 <= name.len() => format!("; did you mean {name:?}?"),
+        _ => String::new(),
+    }
+}
+
+/// How many letters have to be changed, added or removed.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (index, letter) in from.chars().enumerate() {
+        let mut diagonal = index;
+        row[0] = index + 1;
+        for (column, other) in to.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
 
 /// Prints a line at once, so that a log shows what ran before a hang.
 pub(crate) fn say(text: &str) {
@@ -77,4 +122,23 @@ fn show(command: &Command) -> String {
             .collect::<Vec<_>>()
             .join(" ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        for (from, to, expected) in [
+            ("", "", 0),
+            ("tidy", "tidy", 0),
+            ("tidi", "tidy", 1),
+            ("tdy", "tidy", 1),
+            ("", "abc", 3),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(distance(from, to), expected, "{from} {to}");
+        }
+    }
 }

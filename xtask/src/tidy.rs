@@ -3,16 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::field_cases;
 use crate::step::{output, root, say};
+use crate::{field_cases, interop, layering};
 
 /// Files longer than this are worth a look; they are reported, not refused.
 const LONG_FILE_LINES: usize = 800;
 
-/// Crates that must forbid unsafe code.
-const SANS_IO: &[&str] = &["mcp-auth", "mcp-jsonrpc", "mcp-proto"];
-
-/// The README's two commands. CI runs the second as it stands there.
+/// The README's two commands: the only ones in its first block, and CI runs both as they stand there.
 const README_COMMANDS: &[&str] = &[
     "cargo run -p mcp-adapter-cli -- demo",
     "cargo test --workspace",
@@ -29,6 +26,7 @@ pub(crate) fn run() -> Result<(), String> {
         .collect();
     faults.extend(check_manifests(&sources));
     faults.extend(check_commands(&sources));
+    faults.extend(interop::check_locks());
     let rust: Vec<_> = sources
         .iter()
         .filter(|(path, _)| is_rust(path))
@@ -117,6 +115,16 @@ fn check_file(path: &Path, text: &str) -> Vec<String> {
         if registries.iter().any(|part| line.contains(part)) {
             fault(number, "the host of a package registry");
         }
+        if is_rust(path)
+            && let Some((before, rest)) = line.split_once("Spec: ")
+            && before.trim_start().starts_with("//")
+            && !is_citation(rest)
+        {
+            fault(
+                number,
+                "a citation reads `Spec: VERSION page#anchor`, such as 2026-07-28 basic/lifecycle",
+            );
+        }
         if is_rust(path) && silenced.iter().any(|part| line.contains(part)) {
             fault(number, "a stub or a silenced test");
         }
@@ -167,7 +175,7 @@ fn check_manifests(sources: &[Source]) -> Vec<String> {
             }
         }
     }
-    for name in SANS_IO {
+    for name in layering::SANS_IO {
         let lib = Path::new(name).join("src/lib.rs");
         if let Some((_, text)) = sources.iter().find(|(path, _)| *path == lib)
             && !text.contains("#![forbid(unsafe_code)]")
@@ -181,7 +189,7 @@ fn check_manifests(sources: &[Source]) -> Vec<String> {
     faults
 }
 
-/// The README names its two commands, and CI runs the second one.
+/// The first block of the README has its two commands and no other, and CI runs each on a line of its own.
 fn check_commands(sources: &[Source]) -> Vec<String> {
     let text = |name: &str| {
         sources
@@ -190,19 +198,56 @@ fn check_commands(sources: &[Source]) -> Vec<String> {
             .map_or("", |(_, text)| text.as_str())
     };
     let mut faults = Vec::new();
-    for command in README_COMMANDS {
-        if !text("README.md").contains(command) {
-            faults.push(format!("README.md: does not name `{command}`"));
-        }
-    }
-    if let Some(tests) = README_COMMANDS.last()
-        && !text(".ci/run").contains(tests)
-    {
+    let shown = first_commands(text("README.md"));
+    if shown != README_COMMANDS {
         faults.push(format!(
-            ".ci/run: does not run the README's test command `{tests}`"
+            "README.md: its first block shows {shown:?}, expected {README_COMMANDS:?}"
         ));
     }
+    for command in README_COMMANDS {
+        let runs = |line: &str| {
+            line.trim()
+                .strip_prefix(command)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(" 2>&1 |"))
+        };
+        if !text(".ci/run").lines().any(runs) {
+            faults.push(format!(".ci/run: does not run the README's `{command}`"));
+        }
+    }
     faults
+}
+
+/// The commands of the first console block, without their comments.
+fn first_commands(readme: &str) -> Vec<&str> {
+    readme
+        .split_once("```console\n")
+        .and_then(|(_, rest)| rest.split_once("```"))
+        .map_or("", |(block, _)| block)
+        .lines()
+        .filter_map(|line| line.strip_prefix("$ "))
+        .map(|line| line.split(" #").next().unwrap_or(line).trim())
+        .collect()
+}
+
+/// Versions that a citation such as `Spec: 2026-07-28 basic/transports/stdio#shutdown` can name.
+const SPEC_VERSIONS: &[&str] = &[
+    "2024-11-05",
+    "2025-03-26",
+    "2025-06-18",
+    "2025-11-25",
+    "2026-07-28",
+];
+
+/// Whether a citation in a comment has its form: a version, then a page with or without an anchor.
+fn is_citation(rest: &str) -> bool {
+    let mut words = rest.split_whitespace();
+    let (version, page) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    );
+    SPEC_VERSIONS.contains(&version)
+        && page.starts_with(|c: char| c.is_ascii_lowercase())
+        && page.contains(['/', '#'])
 }
 
 #[cfg(test)]
@@ -220,6 +265,13 @@ mod tests {
             ("a.md", "pypi.or\u{67}\n", 1),
             ("a.md", "../share\u{64}/x\n", 1),
             ("xtask/a.md", "../share\u{64}/x\n", 0),
+            (
+                "a.rs",
+                "//! X\n// Spec: 2026-07-28 basic/lifecycle#probe.\n",
+                0,
+            ),
+            ("a.rs", "//! X\n// Spec: 2026-7-28 basic/lifecycle\n", 1),
+            ("a.rs", "//! X\n// Spec: 2026-07-28 says so\n", 1),
         ];
         for (path, text, count) in cases {
             let faults = check_file(Path::new(path), text);
@@ -228,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn manifests_and_commands_are_checked() {
+    fn manifests_are_checked() {
         let source = |path: &str, text: &str| (PathBuf::from(path), text.to_owned());
         let good = "[dependencies]\nserde.workspace = true\n\n[lints]\nworkspace = true\n";
         assert!(check_manifests(&[source("a/Cargo.toml", good)]).is_empty());
@@ -240,23 +292,41 @@ mod tests {
             check_manifests(&[source("mcp-proto/src/lib.rs", "//! X\n")]).len(),
             1
         );
-        assert_eq!(
-            check_commands(&[
-                source("README.md", "cargo test --workspace"),
-                source(".ci/run", "")
-            ])
-            .len(),
-            2
-        );
+    }
+
+    #[test]
+    fn the_two_commands_stand_in_the_readme_and_in_ci() {
+        let source = |path: &str, text: &str| (PathBuf::from(path), text.to_owned());
+        let [demo, tests] = README_COMMANDS else {
+            panic!("two commands")
+        };
+        let good = format!("x\n```console\n$ {demo}   # a\n$ {tests}\n```\n");
+        let script = format!("{demo}\n{tests} 2>&1 | tee log\n");
+        let one = format!("```console\n$ {tests}\n```\n");
+        let more = good.replace("\n$", "\n$ ls\n$");
+        let other = script.replace("test --workspace", "test --workspace --release");
+        for (readme, script, faults) in [
+            (good.as_str(), script.as_str(), 0),
+            (&one, &script, 1),
+            (&more, &script, 1),
+            (&good, &other, 1),
+            ("", "", 3),
+        ] {
+            let found = check_commands(&[source("README.md", readme), source(".ci/run", script)]);
+            assert_eq!(found.len(), faults, "{readme} {script}: {found:?}");
+        }
     }
 
     #[test]
     fn this_repository_is_tidy() {
-        let faults: Vec<_> = sources()
-            .unwrap()
+        let sources = sources().unwrap();
+        let mut faults: Vec<_> = sources
             .iter()
             .flat_map(|(path, text)| check_file(path, text))
             .collect();
+        faults.extend(check_manifests(&sources));
+        faults.extend(check_commands(&sources));
+        faults.extend(interop::check_locks());
         assert!(faults.is_empty(), "{faults:#?}");
     }
 }
