@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 pub(crate) async fn wait_gone(name: &str, value: &str, within: Duration) -> Vec<String> {
     let by = Instant::now() + within;
     loop {
-        let left = marked(&format!("{name}={value}"));
+        let left = marked(name, value);
         if left.is_empty() || Instant::now() >= by {
             return left;
         }
@@ -14,8 +14,11 @@ pub(crate) async fn wait_gone(name: &str, value: &str, within: Duration) -> Vec<
     }
 }
 
-fn marked(mark: &str) -> Vec<String> {
+/// The live processes that carry `name=value`. One that cleared its environment is not seen.
+pub(crate) fn marked(name: &str, value: &str) -> Vec<String> {
+    let mark = format!("{name}={value}");
     let carries = |pid: &str| {
+        pid.parse::<u32>().ok()?;
         let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
         environment
             .split(|byte| *byte == 0)
@@ -36,4 +39,33 @@ fn marked(mark: &str) -> Vec<String> {
     entries
         .filter_map(|entry| carries(entry.file_name().to_str()?))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_marked_process_is_seen_until_it_is_gone() {
+        let value = format!("leftovers-{}", std::process::id());
+        let mut child = Command::new("cat")
+            .env("MCP_INTEROP_TEST", &value)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        // `cat` reads until its input ends, so it is there now, whatever the scheduler does.
+        let left = wait_gone("MCP_INTEROP_TEST", &value, Duration::ZERO).await;
+        assert_eq!(left.len(), 1, "{left:?}");
+        assert!(
+            left[0].starts_with(&child.id().to_string()),
+            "{left:?}, not {}",
+            child.id()
+        );
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(marked("MCP_INTEROP_TEST", &value), [""; 0]);
+    }
 }

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use mcp_client::mcp_jsonrpc::Deadline;
+use mcp_client::mcp_proto::model::content::ContentBlock;
 use mcp_client::stdio::{ServerCommand, connect};
 use mcp_client::{CallOptions, Client, ClientOptions, progress_channel};
 
@@ -36,6 +37,7 @@ async fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    report::say(&report::head());
     let mut rows = Vec::new();
     for server in &plan.servers {
         let mark = format!("{}-{}", std::process::id(), rows.len());
@@ -65,6 +67,10 @@ async fn try_server(server: &Server, mark: &str) -> Row {
     let mut row = Row::new(server);
     match connect(command, options).await {
         Ok(client) => {
+            // If the mark did not show now, its absence after the end would prove nothing.
+            if leftovers::marked(MARK, mark).is_empty() {
+                row.fail("no process of the server is visible while it runs");
+            }
             exercise(&client, server, &mut row).await;
             let report = client.close().await;
             row.note(&format!("closed: {}", report.summary));
@@ -79,6 +85,9 @@ async fn try_server(server: &Server, mark: &str) -> Row {
 }
 
 async fn exercise(client: &Client, server: &Server, row: &mut Row) {
+    if let Some(info) = client.server_info() {
+        row.calls_itself(format!("{} {}", info.name, info.version));
+    }
     let agreement = client.agreement();
     row.agreed(agreement.era.to_string(), agreement.version.to_string());
     if agreement.version.as_str() != server.expect_version {
@@ -100,6 +109,11 @@ async fn exercise(client: &Client, server: &Server, row: &mut Row) {
             for note in &list.notes {
                 row.fail(&format!("tool list: {note}"));
             }
+            for call in &server.calls {
+                if !list.tools.iter().any(|tool| tool.name == call.tool) {
+                    row.fail(&format!("{} is not listed", call.tool));
+                }
+            }
         }
         Err(error) => row.fail(&report::chain(&error)),
     }
@@ -110,8 +124,9 @@ async fn exercise(client: &Client, server: &Server, row: &mut Row) {
             row.note(&call.tool);
         }
     }
-    if let Err(error) = client.ping(CallOptions::default()).await {
-        row.fail(&report::chain(&error));
+    match client.ping(CallOptions::default()).await {
+        Ok(()) => row.note("ping"),
+        Err(error) => row.fail(&report::chain(&error)),
     }
     let diagnostics = client.diagnostics();
     if !diagnostics.is_empty() {
@@ -137,6 +152,12 @@ async fn try_call(client: &Client, call: &Call) -> Result<(), String> {
     if result.is_error != call.expect_error {
         return Err(format!("is_error is {}: {text:?}", result.is_error));
     }
+    if let Some(expected) = &call.expect_blocks {
+        let kinds: Vec<_> = result.content.iter().map(kind).collect();
+        if kinds != *expected {
+            return Err(format!("content is {kinds:?}, expected {expected:?}"));
+        }
+    }
     let structured = result
         .structured_content
         .as_deref()
@@ -155,4 +176,17 @@ async fn try_call(client: &Client, call: &Call) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// What the wire calls a block.
+fn kind(block: &ContentBlock) -> &'static str {
+    match block {
+        ContentBlock::Text(_) => "text",
+        ContentBlock::Image(image) if image.data.is_empty() => "image without data",
+        ContentBlock::Image(_) => "image",
+        ContentBlock::Audio(_) => "audio",
+        ContentBlock::Link(_) => "resource_link",
+        ContentBlock::Embedded(_) => "resource",
+        _ => "unknown",
+    }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Call {
     /// Parts that the text or the structured result must contain.
     #[serde(default)]
     pub(crate) expect: Vec<String>,
+    /// The kinds of the content blocks in order, as the wire names them; `None` when they do not matter.
+    pub(crate) expect_blocks: Option<Vec<String>>,
     #[serde(default)]
     pub(crate) expect_error: bool,
     #[serde(default)]

@@ -15,6 +15,8 @@ use crate::plan::Server;
 pub(crate) struct Row {
     server: String,
     package_version: String,
+    /// Name and version that the server gives itself.
+    calls_itself: String,
     transport: &'static str,
     era: String,
     version: String,
@@ -28,6 +30,7 @@ impl Row {
         Self {
             server: server.name.clone(),
             package_version: server.package_version.clone(),
+            calls_itself: "-".to_owned(),
             transport: "stdio",
             era: "-".to_owned(),
             version: "-".to_owned(),
@@ -45,6 +48,10 @@ impl Row {
 
     pub(crate) fn agreed(&mut self, era: String, version: String) {
         (self.era, self.version) = (era, version);
+    }
+
+    pub(crate) fn calls_itself(&mut self, info: String) {
+        self.calls_itself = info;
     }
 
     pub(crate) fn note(&mut self, what: &str) {
@@ -66,7 +73,7 @@ impl Row {
             format!("FAILED: {}", self.failures.join("; "))
         };
         format!(
-            "{:12} {:11} {:6} {:7} {:11} {:5.2} s  {}  [{}]",
+            "{:12} {:11} {:9} {:7} {:11} {:5.2} s  {} [{}]",
             self.server,
             self.package_version,
             self.transport,
@@ -77,6 +84,14 @@ impl Row {
             self.exercised.join(", ")
         )
     }
+}
+
+/// The head of the table that `Row::line` fills.
+pub(crate) fn head() -> String {
+    format!(
+        "{:12} {:11} {:9} {:7} {:11} {:>7}  result [exercised]",
+        "server", "version", "transport", "era", "agreed", "time"
+    )
 }
 
 /// Prints a line.

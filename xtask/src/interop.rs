@@ -235,8 +235,9 @@ fn servers(npm: &Path, python: &Path, work: &Path) -> Value {
                 {"tool": "echo", "arguments": {"message": "grüße"}, "expect": ["grüße"]},
                 {"tool": "get-sum", "arguments": {"a": 2, "b": 40}, "expect": ["42"]},
                 {"tool": "get-structured-content", "arguments": {"location": "Chicago"}, "expect": ["temperature"]},
-                {"tool": "get-tiny-image", "arguments": {}},
-                {"tool": "get-resource-links", "arguments": {"count": 3}},
+                {"tool": "get-tiny-image", "arguments": {}, "expect_blocks": ["text", "image", "text"]},
+                {"tool": "get-resource-links", "arguments": {"count": 3},
+                 "expect_blocks": ["text", "resource_link", "resource_link", "resource_link"]},
                 {"tool": "trigger-long-running-operation", "arguments": {"duration": 1, "steps": 4}, "least_progress": 3,
                  "expect": ["completed"]},
                 {"tool": "get-sum", "arguments": {"a": "two"}, "expect_error": true}
@@ -260,7 +261,7 @@ fn servers(npm: &Path, python: &Path, work: &Path) -> Value {
                 {"tool": "create_entities", "expect": ["tide table"],
                  "arguments": {"entities": [{"name": "tide table", "entityType": "thing", "observations": ["wet"]}]}},
                 {"tool": "search_nodes", "arguments": {"query": "tide"}, "expect": ["wet"]},
-                {"tool": "delete_entities", "arguments": {"entityNames": ["tide table"]}}
+                {"tool": "delete_entities", "arguments": {"entityNames": ["tide table"]}, "expect": ["deleted"]}
             ]
         },
         {
