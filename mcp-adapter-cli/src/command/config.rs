@@ -106,13 +106,15 @@ fn check(app: &SharedApp, setup: &crate::config::Setup) -> Result<u8, Failure> {
     let mut errors: Vec<_> = setup.failures.iter().map(ToString::to_string).collect();
     let mut notes: Vec<_> = setup.notes.iter().map(ToString::to_string).collect();
     for entry in &setup.entries {
-        notes.extend(entry.notes.iter().map(ToString::to_string));
+        let about =
+            |problem: &Problem| format!("{}: {}: {}", problem.place, entry.id, problem.message);
+        notes.extend(entry.notes.iter().map(about));
         match &entry.server {
             Ok(Server::Stdio(server)) => {
                 if let Err(problem) = resolve(entry, server, &app.folders, &|name| {
                     std::env::var(name).ok()
                 }) {
-                    errors.push(problem.to_string());
+                    errors.push(about(&problem));
                 }
                 notes.extend(
                     lint(&server.command, &server.args)
@@ -126,7 +128,7 @@ fn check(app: &SharedApp, setup: &crate::config::Setup) -> Result<u8, Failure> {
                     entry.place, entry.id
                 ));
             }
-            Err(problem) => errors.push(problem.to_string()),
+            Err(problem) => errors.push(about(problem)),
         }
     }
     if app.global.json {

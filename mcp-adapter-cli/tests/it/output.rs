@@ -211,7 +211,8 @@ fn notifications_are_shown_when_asked_for() {
     let place = Place::with_servers("notifications", &[("s", &["--list-changed", "1"])]);
     let quiet = place.run(&["tools", "s/echo"]);
     assert_eq!((quiet.code, quiet.err.as_str()), (0, ""));
-    let ran = place.run(&["tools", "s/echo", "-v"]);
+    // It comes behind the answer to `tools/list`, hence before the answer to this call.
+    let ran = place.run(&["call", "s/slow", "ms=200", "-v"]);
     assert!(
         ran.err.contains("[s] its tools have changed"),
         "{}",

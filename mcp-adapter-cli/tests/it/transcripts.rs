@@ -32,6 +32,14 @@ fn regex_literal(text: &str) -> String {
         .collect()
 }
 
+/// The text without its columns, whose widths depend on times.
+fn single_spaced(text: &str) -> String {
+    let lines = text
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// The commands and what each printed.
 fn transcript(place: &Place, commands: &[&[&str]]) -> String {
     let mut text = String::new();
@@ -58,11 +66,7 @@ fn first_run() {
         "{:?}",
         start.elapsed()
     );
-    let text = text
-        .lines()
-        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-        .collect::<Vec<_>>()
-        .join("\n");
+    let text = single_spaced(&text);
     settings(&place).bind(|| insta::assert_snapshot!(text));
     // No file was written.
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
@@ -128,4 +132,28 @@ fn a_server_that_dies() {
         .filter(|line| !line.contains("not passed"))
         .collect();
     settings(&place).bind(|| insta::assert_snapshot!(text.join("\n")));
+}
+
+#[test]
+fn several_servers_some_broken() {
+    let place = Place::new("several");
+    let config = serde_json::json!({"mcpServers": {
+        "files": place.entry(&[]),
+        "search": place.entry(&["--init", "exit=3"]),
+        "db": {"command": "db-server", "env": {"URL": "${NOT_SET_ANYWHERE}"}},
+        "wiki": {"url": "https://user:pw@wiki.example/mcp?key=x"},
+        "old": {"command": "old-server", "disabled": true},
+        "typo": {"comand": "x"},
+    }});
+    place.write(&config.to_string());
+    let commands: &[&[&str]] = &[
+        &["ls"],
+        &["check"],
+        &["config", "check"],
+        &["config", "explain", "db"],
+    ];
+    let text = transcript(&place, commands);
+    assert!(!text.contains("pw@"));
+    let text = single_spaced(&text);
+    settings(&place).bind(|| insta::assert_snapshot!(text));
 }
