@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::step::{Error, cargo, did_you_mean, execute, exists, root, say};
+use crate::step::{Error, cargo, did_you_mean, execute, root, say, succeeds};
 use crate::{interop, layering, tidy};
 
 type Check = fn() -> Result<(), String>;
@@ -138,7 +138,7 @@ fn known_step(option: &str, name: Option<&String>) -> Result<&'static str, Error
 
 /// Licences, sources and duplicate versions. Too slow to build in every run, so a missing tool is said and not installed.
 fn deny() -> Result<(), String> {
-    if !exists("cargo-deny", "--version") {
+    if !succeeds("cargo-deny", &["--version"]) {
         say("NOT CHECKED: cargo-deny is not installed (`cargo install --locked cargo-deny`)");
         return Ok(());
     }

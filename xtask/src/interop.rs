@@ -1,34 +1,24 @@
 //! Our client against servers that others wrote.
 //!
-//! Installs pinned versions by lock file below the target folder, writes a plan, and has `mcp-interop` carry it out.
+//! Installs pinned versions by lock file below the target folder, writes a plan, and has `mcp-interop` carry it out. It
+//! knows nothing of the protocol.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::step::{cargo, execute, exists, output, root, say, target};
+use crate::step::{cargo, execute, output, root, say, succeeds, target};
 
 /// What the locks pin, relative to the workspace.
 const NPM_LOCK: &str = "xtask/interop/npm/package-lock.json";
 const PYTHON_LOCK: &str = "xtask/interop/python/requirements.txt";
 
 pub(crate) fn run() -> Result<(), String> {
-    for (program, how) in [
-        (
-            "node",
-            "Node.js 20 or newer (Debian: `apt-get install nodejs npm`)",
-        ),
-        ("npm", "npm (Debian: `apt-get install npm`)"),
-        (
-            "python3",
-            "Python 3.10 or newer with venv (Debian: `apt-get install python3 python3-venv`)",
-        ),
-        ("git", "git (Debian: `apt-get install git`)"),
-    ] {
-        if !exists(program, "--version") {
+    for (program, probe, how) in TOOLS {
+        if !succeeds(program, probe) {
             return Err(format!(
-                "{program} is missing; the interop tests need {how}"
+                "{program} is missing or too old; the interop tests need {how}"
             ));
         }
     }
@@ -56,6 +46,29 @@ pub(crate) fn run() -> Result<(), String> {
             .arg(&plan),
     )
 }
+
+/// Programs that the servers need, how to see that one is good enough, and how to get it.
+const TOOLS: &[(&str, &[&str], &str)] = &[
+    (
+        "node",
+        &[
+            "-e",
+            "process.exitCode = parseInt(process.versions.node) < 20 ? 1 : 0",
+        ],
+        "Node.js 20 or newer (Debian: `apt-get install nodejs npm`)",
+    ),
+    ("npm", &["--version"], "npm (Debian: `apt-get install npm`)"),
+    (
+        // Older ones need packages that the lock does not have.
+        "python3",
+        &[
+            "-c",
+            "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))",
+        ],
+        "Python 3.11 or newer with venv (Debian: `apt-get install python3 python3-venv`)",
+    ),
+    ("git", &["--version"], "git (Debian: `apt-get install git`)"),
+];
 
 /// Faults of the committed locks: everything is pinned with a hash, and no registry is named.
 pub(crate) fn check_locks() -> Vec<String> {

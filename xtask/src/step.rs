@@ -105,10 +105,10 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     ))
 }
 
-/// Whether a program can be started at all.
-pub(crate) fn exists(program: &str, arg: &str) -> bool {
+/// Whether a program is there and ends well. What it prints is dropped.
+pub(crate) fn succeeds(program: &str, args: &[&str]) -> bool {
     Command::new(program)
-        .arg(arg)
+        .args(args)
         .output()
         .is_ok_and(|output| output.status.success())
 }
