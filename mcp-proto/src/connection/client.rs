@@ -399,7 +399,13 @@ impl<T: Clone> ClientConnection<T> {
             EraPolicy::Auto => self.config.probe_timeout,
             EraPolicy::Legacy | EraPolicy::Modern => Duration::MAX,
         };
-        let limit = limit.min(self.time_to_start(now));
+        // Where a handshake may follow, it gets at least half of what is left.
+        let left = self.time_to_start(now);
+        let limit = limit.min(if self.config.policy == EraPolicy::Auto {
+            left / 2
+        } else {
+            left
+        });
         let members = self.modern_members(version);
         let parts = MetaParts {
             era_members: &members,

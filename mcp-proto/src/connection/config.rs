@@ -21,7 +21,8 @@ pub struct ClientConfig {
     pub policy: EraPolicy,
     /// The era that this server spoke last time: [`Era::Legacy`] saves the probe. A wrong hint costs one more round.
     pub hint: Option<Era>,
-    /// How long a probe for the modern era may stay unanswered before the handshake begins. Default 3 s: old servers
+    /// How long a probe for the modern era may stay unanswered before the handshake begins, at most half of what is left
+    /// of `start_timeout`. Default 3 s: old servers
     /// that say nothing to unknown methods cost this once (C047), while a late answer is still used.
     pub probe_timeout: Duration,
     /// How long all of it may take, probe included, until the connection is ready. Default 30 s: the first run of a

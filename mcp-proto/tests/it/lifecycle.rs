@@ -488,6 +488,23 @@ fn c042_the_start_has_one_budget() {
 }
 
 #[test]
+fn a_short_start_leaves_time_for_the_handshake_after_a_silent_probe() {
+    let mut hasty = config();
+    hasty.start_timeout = Duration::from_secs(2);
+    let pair = Pair::started(hasty, legacy().script());
+    assert!(
+        pair.transcript().contains("+1.000s C>S initialize"),
+        "{}",
+        pair.transcript()
+    );
+    assert!(
+        pair.transcript().ends_with("* ready: legacy, 2025-11-25\n"),
+        "{}",
+        pair.transcript()
+    );
+}
+
+#[test]
 fn failures_and_closing_are_final() {
     let mut pair = Pair::started(
         with_policy(Legacy),
