@@ -343,8 +343,6 @@ async fn start(app: &SharedApp, target: &Target) -> Result<Connected, Failure> {
         options.config.start_timeout = limit;
     }
     let start_timeout = options.config.start_timeout;
-    // A short limit must leave time for a handshake after a probe that nobody answers.
-    options.config.probe_timeout = options.config.probe_timeout.min(start_timeout / 3);
     let mut connector = StdioConnector::new(command);
     if app.global.verbose > 0 {
         let (app, id) = (SharedApp::clone(app), target.id.clone());
