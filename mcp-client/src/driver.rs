@@ -229,10 +229,7 @@ impl Drop for EndGuard {
 }
 
 fn finish(shared: &Shared, phase: Phase) {
-    let (wake, _) = shared.update(|state| {
-        state.finish(phase);
-        state.close_subscribers()
-    });
+    let (wake, _) = shared.update(|state| state.finish(phase));
     for waker in wake {
         waker.wake();
     }

@@ -317,12 +317,9 @@ impl State {
         directive
     }
 
-    /// Ends it: nothing is answered any more.
-    pub(crate) fn finish(&mut self, phase: Phase) {
+    /// Ends it: nothing is answered any more. Returns who waits for notifications.
+    pub(crate) fn finish(&mut self, phase: Phase) -> Vec<Waker> {
         self.phase = phase;
-    }
-
-    pub(crate) fn close_subscribers(&mut self) -> Vec<Waker> {
         let mut wake = Vec::new();
         self.subscribers.close(&mut wake);
         wake

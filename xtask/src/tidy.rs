@@ -20,13 +20,7 @@ type Source = (PathBuf, String);
 
 pub(crate) fn run() -> Result<(), String> {
     let sources = sources()?;
-    let mut faults: Vec<String> = sources
-        .iter()
-        .flat_map(|(path, text)| check_file(path, text))
-        .collect();
-    faults.extend(check_manifests(&sources));
-    faults.extend(check_commands(&sources));
-    faults.extend(interop::check_locks());
+    let mut faults = faults(&sources);
     let rust: Vec<_> = sources
         .iter()
         .filter(|(path, _)| is_rust(path))
@@ -50,6 +44,19 @@ pub(crate) fn run() -> Result<(), String> {
         return Ok(());
     }
     Err(faults.join("\n"))
+}
+
+/// All that is wrong, the field cases left out.
+fn faults(sources: &[Source]) -> Vec<String> {
+    let files = sources
+        .iter()
+        .flat_map(|(path, text)| check_file(path, text));
+    let manifests = check_manifests(sources);
+    files
+        .chain(manifests)
+        .chain(check_commands(sources))
+        .chain(interop::check_locks())
+        .collect()
 }
 
 /// Text files under version control, or about to be.
@@ -319,14 +326,7 @@ mod tests {
 
     #[test]
     fn this_repository_is_tidy() {
-        let sources = sources().unwrap();
-        let mut faults: Vec<_> = sources
-            .iter()
-            .flat_map(|(path, text)| check_file(path, text))
-            .collect();
-        faults.extend(check_manifests(&sources));
-        faults.extend(check_commands(&sources));
-        faults.extend(interop::check_locks());
+        let faults = faults(&sources().unwrap());
         assert!(faults.is_empty(), "{faults:#?}");
     }
 }

@@ -81,7 +81,7 @@ pub(crate) enum Lifecycle {
 }
 
 /// A handshake under way.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Initializing {
     tried: Vec<ProtocolVersion>,
     /// What came of the probe before it.
@@ -114,9 +114,13 @@ impl Lifecycle {
             (_, Input::Close) => (Self::Closed, Action::Closed),
             (Self::Idle, Input::Start) => start(options),
             (Self::Probing { tried, refusal }, input) => probing(tried, refusal, input, options),
-            (Self::Reopening { probe }, Input::ChannelOpened) => {
-                initialize(ProtocolVersion::NEWEST_LEGACY, Vec::new(), Some(probe))
-            }
+            (Self::Reopening { probe }, Input::ChannelOpened) => initialize(
+                ProtocolVersion::NEWEST_LEGACY,
+                Initializing {
+                    probe: Some(probe),
+                    ..Initializing::default()
+                },
+            ),
             (Self::Reopening { probe }, Input::ReopenFailed(reason)) => {
                 fail(HandshakeFailure::ReopenFailed { reason }, Some(probe))
             }
@@ -130,7 +134,7 @@ impl Lifecycle {
 fn start(options: &LifecycleOptions) -> (Lifecycle, Action) {
     match (options.policy, options.hint) {
         (EraPolicy::Legacy, _) | (EraPolicy::Auto, Some(Era::Legacy)) => {
-            initialize(ProtocolVersion::NEWEST_LEGACY, Vec::new(), None)
+            initialize(ProtocolVersion::NEWEST_LEGACY, Initializing::default())
         }
         (EraPolicy::Auto | EraPolicy::Modern, _) => {
             probe(ProtocolVersion::NEWEST_MODERN, Vec::new(), None)
@@ -150,21 +154,10 @@ fn probe(
     )
 }
 
-fn initialize(
-    version: ProtocolVersion,
-    mut tried: Vec<ProtocolVersion>,
-    probe: Option<ProbeOutcome>,
-) -> (Lifecycle, Action) {
-    tried.push(version.clone());
-    (
-        Lifecycle::Initializing(Initializing {
-            tried,
-            probe,
-            held: None,
-            probed_here: false,
-        }),
-        Action::Initialize(version),
-    )
+/// Begins a handshake at this version; `state` is what led to it.
+fn initialize(version: ProtocolVersion, mut state: Initializing) -> (Lifecycle, Action) {
+    state.tried.push(version.clone());
+    (Lifecycle::Initializing(state), Action::Initialize(version))
 }
 
 fn fail(failure: HandshakeFailure, probe: Option<ProbeOutcome>) -> (Lifecycle, Action) {
@@ -260,20 +253,15 @@ fn probing(
             Some(outcome),
         ),
         (None, EraPolicy::Modern) => fail(HandshakeFailure::NotModern, Some(outcome)),
-        (None, _) => after_probe(initialize(
+        (None, _) => initialize(
             ProtocolVersion::NEWEST_LEGACY,
-            Vec::new(),
-            Some(outcome),
-        )),
+            Initializing {
+                probe: Some(outcome),
+                probed_here: true,
+                ..Initializing::default()
+            },
+        ),
     }
-}
-
-/// A handshake on the channel that was probed before.
-fn after_probe((mut state, action): (Lifecycle, Action)) -> (Lifecycle, Action) {
-    if let Lifecycle::Initializing(initializing) = &mut state {
-        initializing.probed_here = true;
-    }
-    (state, action)
 }
 
 fn discovered(discovery: DiscoverResult, options: &LifecycleOptions) -> (Lifecycle, Action) {
@@ -302,9 +290,13 @@ fn only_legacy_in_common(
     options: &LifecycleOptions,
 ) -> (Lifecycle, Action) {
     match common(Era::Legacy, &theirs, &[]) {
-        Some(version) if options.policy == EraPolicy::Auto => {
-            initialize(version, Vec::new(), Some(outcome))
-        }
+        Some(version) if options.policy == EraPolicy::Auto => initialize(
+            version,
+            Initializing {
+                probe: Some(outcome),
+                ..Initializing::default()
+            },
+        ),
         _ => fail(
             HandshakeFailure::NoCommonVersion {
                 ours: ours(options.policy),
@@ -331,16 +323,24 @@ fn initializing(
             method: "initialize",
             timed_out,
         },
-        Input::ChannelEnded(_) if state.probed_here && state.probe.is_some() => {
+        Input::ChannelEnded(end) => match state {
             // The probe's own outcome says more than this end does.
-            let probe = state
-                .probe
-                .unwrap_or(ProbeOutcome::NoDiscovery { reason: "unknown" });
-            return (Lifecycle::Reopening { probe }, Action::Reopen);
-        }
-        Input::ChannelEnded(end) => HandshakeFailure::ChannelEnded {
-            awaited: "initialize",
-            end,
+            Initializing {
+                probed_here: true,
+                probe: Some(probe),
+                ..
+            } => {
+                return (Lifecycle::Reopening { probe }, Action::Reopen);
+            }
+            state => {
+                return fail(
+                    HandshakeFailure::ChannelEnded {
+                        awaited: "initialize",
+                        end,
+                    },
+                    state.probe,
+                );
+            }
         },
         Input::Probe(answer) => {
             let late = answer
@@ -378,7 +378,14 @@ fn refused(
     }
     // VER-18: once; a second refusal ends it.
     if let (1, Some(version)) = (tried.len(), common(Era::Legacy, &theirs, &tried)) {
-        return initialize(version, tried, probe_outcome);
+        return initialize(
+            version,
+            Initializing {
+                tried,
+                probe: probe_outcome,
+                ..Initializing::default()
+            },
+        );
     }
     // VER-58: unless a probe was answered already in a way that speaks against the modern era.
     let unanswered = matches!(
