@@ -61,6 +61,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     loop {
         match connection.poll_output() {
             Output::Transmit(message) => input.write_all(message.line())?,
+            // Only where each message has an exchange of its own.
+            Output::Abort(_) => {}
             Output::Event(Event::Ready(agreement)) => {
                 println!("{}, {}", agreement.era, agreement.version);
                 connection.request::<ListTools>(
@@ -77,7 +79,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 connection.close(Instant::now());
             }
             Output::Event(Event::Failed(error)) => return Err(error.into()),
-            Output::Event(Event::Reopen) => {
+            Output::Event(Event::Reopen(_)) => {
                 connection.handle_reopen_failed("this example starts it once", Instant::now())
             }
             Output::Event(Event::Closed) => break,

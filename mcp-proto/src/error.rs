@@ -7,6 +7,7 @@
 use mcp_jsonrpc::{ErrorObject, MessageFault, RequestId, TimedOut};
 use thiserror::Error;
 
+use crate::http::{Delivery, HttpFailure};
 use crate::version::{Era, ProtocolVersion};
 
 /// The caller asked for something that can't be done; nothing was sent.
@@ -72,6 +73,22 @@ pub enum UsageError {
         bytes: usize,
         /// The limit.
         limit_bytes: usize,
+    },
+    /// An argument that the tool wants as a header field can't be one (HTTPM-22).
+    #[error("{tool}: the argument {argument} goes into a header, but {reason}")]
+    UnfitHeaderArgument {
+        /// The tool.
+        tool: String,
+        /// The argument, its keys joined by dots.
+        argument: String,
+        /// What is wrong with its value.
+        reason: &'static str,
+    },
+    /// There are too many subscriptions.
+    #[error("there are {limit} subscriptions already (limit max_subscriptions)")]
+    TooManySubscriptions {
+        /// The limit.
+        limit: usize,
     },
     /// Too many requests are in flight.
     #[error("{limit} requests are in flight already (limit max_in_flight)")]
@@ -157,12 +174,20 @@ pub enum CallFailure {
         /// Whether the request may have reached the server.
         sent: bool,
     },
+    /// HTTP brought no answer.
+    #[error(transparent)]
+    Http(HttpFailure),
     /// The server's answer breaks the protocol.
     #[error(transparent)]
     Peer(PeerFault),
     /// The server answered with an error.
-    #[error(transparent)]
-    Rpc(ErrorObject),
+    #[error("{error}")]
+    Rpc {
+        /// The server's error.
+        error: ErrorObject,
+        /// The HTTP status that it came with, if that was one of failure (HTTP-06).
+        http_status: Option<u16>,
+    },
     /// Time ran out; the server was told, if the request had been sent.
     #[error("{timed_out}")]
     TimedOut {
@@ -177,7 +202,8 @@ impl CallFailure {
     /// Whether the request may have reached the server.
     pub fn sent(&self) -> bool {
         match self {
-            Self::Peer(_) | Self::Rpc(_) => true,
+            Self::Peer(_) | Self::Rpc { .. } => true,
+            Self::Http(failure) => failure.delivery == Delivery::Unknown,
             Self::ChannelEnded { sent, .. }
             | Self::Closed { sent }
             | Self::TimedOut { sent, .. } => *sent,
@@ -194,6 +220,15 @@ pub enum Violation {
     Batch {
         /// The version agreed on.
         version: ProtocolVersion,
+    },
+    /// A notification on a subscription that the server did not acknowledge yet (SUB-12).
+    #[error(
+        "the server sent {} before it acknowledged the subscription",
+        shown(method)
+    )]
+    NotAcknowledged {
+        /// Its method.
+        method: String,
     },
     /// A request in the modern era, where servers must not send any. It is not answered (JR-12).
     #[error(

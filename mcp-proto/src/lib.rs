@@ -65,10 +65,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod backoff;
 pub mod code;
 pub mod connection;
 pub mod convert;
 pub mod error;
+pub mod http;
 pub mod lifecycle;
 mod members;
 pub mod meta;

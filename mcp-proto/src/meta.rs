@@ -22,6 +22,8 @@ pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// Who sent a modern result.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// The subscription that a modern notification belongs to.
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// The token that ties progress notifications to a request.
 pub const PROGRESS_TOKEN: &str = "progressToken";
 

@@ -8,10 +8,14 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use mcp_jsonrpc::RequestId;
 use mcp_jsonrpc::frame::{NdjsonDecoder, NdjsonFrame};
 use mcp_proto::connection::{
-    ClientConfig, ClientConnection, Diagnostic, Event, Output, ServerNotification,
+    ChannelKind, ClientConfig, ClientConnection, Diagnostic, Event, ExchangeMessage, Outbound,
+    Output, ServerNotification,
 };
+use mcp_proto::http::HttpFailure;
+use mcp_proto::lifecycle::ReopenAs;
 use mcp_proto::{CallFailure, ChannelEnd};
 use serde_json::Value;
 
@@ -28,6 +32,10 @@ pub enum Act {
     Bytes(Vec<u8>),
     /// Ends the channel.
     End(&'static str),
+    /// Sends a message on an exchange.
+    Exchange(ExchangeMessage),
+    /// Ends an exchange without an answer.
+    ExchangeEnd(Option<RequestId>, HttpFailure),
 }
 
 /// A peer's reaction: what, and how long after.
@@ -95,6 +103,18 @@ impl Pair {
         peer: impl FnMut(&Value) -> Vec<Reaction> + 'static,
     ) -> Self {
         let mut pair = Self::new(config, peer);
+        pair.start();
+        pair
+    }
+
+    /// A pair whose messages have an exchange each, started as [`Pair::started`]. Whatever the peer says goes to the exchange
+    /// of the request that it reacts to, unless it names another.
+    pub fn started_per_exchange(
+        config: ClientConfig,
+        peer: impl FnMut(&Value) -> Vec<Reaction> + 'static,
+    ) -> Self {
+        let mut pair = Self::new(config, peer);
+        pair.connection.set_channel(ChannelKind::PerExchange);
         pair.start();
         pair
     }
@@ -183,7 +203,8 @@ impl Pair {
     /// Takes one output and carries it out.
     fn take_output(&mut self) -> Step {
         match self.connection.poll_output() {
-            Output::Transmit(message) => self.transmitted(&message.body()),
+            Output::Abort(id) => self.line(&format!("C>S closes the stream of {id}")),
+            Output::Transmit(message) => self.transmitted(&message),
             Output::Event(event) => self.happened(event),
             Output::Wait(deadline) => return Step::Waits(deadline),
         }
@@ -195,11 +216,21 @@ impl Pair {
         self.due.insert((self.now + delay, self.sequence), act);
     }
 
-    fn transmitted(&mut self, body: &[u8]) {
+    fn transmitted(&mut self, outbound: &Outbound) {
         let message: Value =
-            serde_json::from_slice(body).expect("what the connection sends is JSON");
+            serde_json::from_slice(&outbound.body()).expect("what the connection sends is JSON");
         self.note("C>S", &message);
+        for field in outbound.head().into_iter().flat_map(|head| &head.fields) {
+            self.line(&format!("      {}: {}", field.name, field.value));
+        }
         for (delay, act) in (self.peer)(&message) {
+            let act = match act {
+                Act::Say(text) if outbound.head().is_some() => {
+                    let body = Bytes::from(text);
+                    Act::Exchange(ExchangeMessage::new(outbound.request_id().cloned(), body))
+                }
+                act => act,
+            };
             self.schedule(delay, act);
         }
     }
@@ -223,6 +254,25 @@ impl Pair {
                 while let Some(frame) = self.decoder.decode(&mut buffer) {
                     self.connection.handle_frame(frame, self.now);
                 }
+            }
+            Act::Exchange(message) => {
+                let on = message
+                    .origin
+                    .as_ref()
+                    .map_or_else(|| "-".to_owned(), ToString::to_string);
+                match serde_json::from_slice(&message.body) {
+                    Ok(value) => self.note(&format!("S>C[{on}]"), &value),
+                    Err(_) => self.line(&format!("S>C[{on}] noise {:?}", message.body)),
+                }
+                self.connection.handle_exchange_message(message, self.now);
+            }
+            Act::ExchangeEnd(origin, failure) => {
+                let on = origin
+                    .as_ref()
+                    .map_or_else(|| "-".to_owned(), ToString::to_string);
+                self.line(&format!("S>C[{on}] {failure}"));
+                self.connection
+                    .handle_exchange_end(origin, failure, self.now);
             }
             Act::End(why) => {
                 self.open = false;
@@ -256,11 +306,20 @@ impl Pair {
                 shown
             }
             Event::Diagnostic(diagnostic) => format!("note: {}", describe(&diagnostic)),
-            Event::Reopen => {
-                self.line("* reopen");
+            Event::Reopen(channel) => {
+                if channel == ReopenAs::OldHttp {
+                    self.line("* reopen as HTTP+SSE");
+                    self.connection.set_channel(ChannelKind::Shared);
+                } else {
+                    self.line("* reopen");
+                }
                 self.open = true;
                 self.connection.handle_channel_opened(self.now);
                 return;
+            }
+            Event::SessionLost => "session lost".to_owned(),
+            Event::Subscription { token, change, .. } => {
+                format!("subscription {token}: {change:?}")
             }
             other => format!("{other:?}"),
         };

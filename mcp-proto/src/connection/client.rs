@@ -5,15 +5,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use mcp_jsonrpc::{Deadline, InFlight, RawJson, RequestId, encode};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::config::ClientConfig;
-use super::event::{Diagnostic, Event, Output};
-use super::outbound::{Outbound, OutboundKind, Queue};
+use super::event::{Diagnostic, Event, Output, SubscriptionId};
+use super::exchange::{Arrival, ChannelKind};
+use super::outbound::{ExchangeHead, Outbound, OutboundKind, Queue};
+use super::session::{SessionChange, SessionState};
+use super::subscription::Subscriptions;
 use crate::error::{CallFailure, ChannelEnd, PeerFault, UsageError};
+use crate::http::{self, ToolHeaders};
 use crate::lifecycle::{
     Action, Agreement, EraPolicy, HandshakeError, Input, Lifecycle, LifecycleOptions,
 };
@@ -39,9 +43,17 @@ pub struct ClientConnection<T> {
     /// The newest probe: a late answer to it still counts (VER-56).
     pub(super) probe_id: Option<RequestId>,
     /// When all of the start must be done.
-    start_by: Option<Instant>,
+    pub(super) start_by: Option<Instant>,
     /// The `_meta` members of every request of the era, without braces.
-    era_members: String,
+    pub(super) era_members: String,
+    pub(super) channel: ChannelKind,
+    /// Where the message being handled came from.
+    pub(super) arrival: Arrival,
+    /// Exchanges that nobody needs any more.
+    pub(super) aborts: VecDeque<RequestId>,
+    pub(super) session: SessionState,
+    pub(super) subscriptions: Subscriptions<T>,
+    tool_headers: ToolHeaders,
     scratch: BytesMut,
 }
 
@@ -50,7 +62,13 @@ pub struct ClientConnection<T> {
 pub(super) enum Pending<T> {
     Call(Call<T>),
     Initialize,
+    /// The stream of a subscription.
+    Listen(SubscriptionId),
     Probe,
+    /// Tells a new session what the lost one was told.
+    Restore {
+        method: &'static str,
+    },
 }
 
 #[derive(Debug)]
@@ -62,6 +80,8 @@ pub(super) struct Call<T> {
     pub(super) reports: bool,
     /// The newest progress.
     pub(super) progress: Option<f64>,
+    /// What it changes about a session that can be lost.
+    pub(super) changes: Option<Box<SessionChange>>,
 }
 
 /// Options of one request.
@@ -88,9 +108,34 @@ impl<T: Clone> ClientConnection<T> {
             probe_id: None,
             start_by: None,
             era_members: String::new(),
+            channel: ChannelKind::Shared,
+            arrival: Arrival::default(),
+            aborts: VecDeque::new(),
+            session: SessionState::default(),
+            subscriptions: Subscriptions::default(),
+            tool_headers: ToolHeaders::new(),
             scratch: BytesMut::new(),
             config,
         }
+    }
+
+    /// Says how the channel carries messages; call before [`start`](Self::start) or
+    /// [`handle_channel_opened`](Self::handle_channel_opened). Without it the channel is shared.
+    pub fn set_channel(&mut self, channel: ChannelKind) {
+        self.channel = channel;
+        // Of exchanges on the channel before.
+        self.aborts.clear();
+    }
+
+    /// How the channel carries messages.
+    pub fn channel(&self) -> ChannelKind {
+        self.channel
+    }
+
+    /// Says which arguments of which tools are repeated as header fields, from the newest list of tools (HTTPM-28).
+    /// Without effect where there are no headers.
+    pub fn set_tool_headers(&mut self, tools: ToolHeaders) {
+        self.tool_headers = tools;
     }
 
     /// Begins: the channel is open.
@@ -109,9 +154,9 @@ impl<T: Clone> ClientConnection<T> {
         self.lifecycle.failure()
     }
 
-    /// How many requests are in flight.
+    /// How many requests are in flight, subscriptions not counted.
     pub fn in_flight(&self) -> usize {
-        self.in_flight.len()
+        self.in_flight.len() - self.subscriptions.in_flight()
     }
 
     /// The id of the next request: a later connection to the same server may start there (C070).
@@ -124,6 +169,9 @@ impl<T: Clone> ClientConnection<T> {
     /// A driver that sends and handles events in different places may call the three parts of this by themselves:
     /// [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event), [`next_deadline`](Self::next_deadline).
     pub fn poll_output(&mut self) -> Output<T> {
+        if let Some(id) = self.poll_abort() {
+            return Output::Abort(id);
+        }
         if let Some(message) = self.poll_transmit() {
             return Output::Transmit(message);
         }
@@ -142,9 +190,9 @@ impl<T: Clone> ClientConnection<T> {
         Some(message)
     }
 
-    /// Whether [`ClientConnection::poll_transmit`] has something.
+    /// Whether [`ClientConnection::poll_transmit`] or [`ClientConnection::poll_abort`] has something.
     pub fn has_transmits(&self) -> bool {
-        !self.queue.is_empty()
+        !self.queue.is_empty() || !self.aborts.is_empty()
     }
 
     /// The next event.
@@ -154,7 +202,9 @@ impl<T: Clone> ClientConnection<T> {
 
     /// When to call [`ClientConnection::handle_timeout`] next. It may be too early, never too late.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.in_flight.next_deadline()
+        let requests = self.in_flight.next_deadline();
+        let subscriptions = self.subscriptions.next_deadline();
+        requests.into_iter().chain(subscriptions).min()
     }
 
     /// Sends a request. Its answer comes as [`Event::Settled`] with `token`.
@@ -248,7 +298,19 @@ impl<T: Clone> ClientConnection<T> {
         while let Some((id, pending, timed_out)) = self.in_flight.expire(now) {
             match pending {
                 Pending::Probe => self.step(Input::ProbeSilent(timed_out), now),
-                Pending::Initialize => self.step(Input::InitializeSilent(timed_out), now),
+                Pending::Initialize => {
+                    self.abort(&id);
+                    self.step(Input::InitializeSilent(timed_out), now);
+                }
+                Pending::Restore { method } => {
+                    self.abort(&id);
+                    self.restore_timed_out(method, timed_out);
+                }
+                Pending::Listen(subscription) => {
+                    let sent = !self.queue.holds(&id);
+                    self.withdraw(&id, sent, &timed_out.to_string());
+                    self.interrupt(subscription, &timed_out.to_string(), now);
+                }
                 Pending::Call(call) => {
                     // C082: the server should not go on working for nobody.
                     self.withdraw(&id, call.sent, &timed_out.to_string());
@@ -256,14 +318,11 @@ impl<T: Clone> ClientConnection<T> {
                         timed_out,
                         sent: call.sent,
                     });
-                    self.events.push_back(Event::Settled {
-                        id,
-                        token: call.token,
-                        outcome,
-                    });
+                    self.settled(id, call.token, outcome);
                 }
             }
         }
+        self.reopen_subscriptions(now);
     }
 
     /// The channel ended. All that is in flight settles, or the channel is to be opened again.
@@ -297,6 +356,8 @@ impl<T: Clone> ClientConnection<T> {
             policy: self.config.policy,
             hint: self.config.hint,
             tolerate_older_version: self.config.tolerate_older_version,
+            old_transport: self.channel == ChannelKind::PerExchange
+                && self.config.old_http_transport,
         };
         let (lifecycle, action) =
             std::mem::replace(&mut self.lifecycle, Lifecycle::Closed).step(input, &options);
@@ -305,13 +366,15 @@ impl<T: Clone> ClientConnection<T> {
             Action::None => {}
             Action::Probe(version) => self.send_probe(&version, now),
             Action::Initialize(version) => self.send_initialize(&version, now),
-            Action::Reopen => {
+            Action::Reopen(channel) => {
                 self.forget_lifecycle_requests();
-                self.events.push_back(Event::Reopen);
+                self.events.push_back(Event::Reopen(channel));
             }
-            Action::Ready => self.become_ready(),
+            Action::Ready => self.become_ready(now),
             Action::Failed => {
                 self.forget_lifecycle_requests();
+                self.agreement = None;
+                self.end_subscriptions();
                 if let Some(error) = self.lifecycle.failure() {
                     self.events.push_back(Event::Failed(error.clone()));
                 }
@@ -319,16 +382,17 @@ impl<T: Clone> ClientConnection<T> {
             Action::Closed => {
                 self.forget_lifecycle_requests();
                 self.agreement = None;
+                self.end_subscriptions();
                 self.events.push_back(Event::Closed);
             }
         }
     }
 
-    fn ready(&self) -> Result<&Arc<Agreement>, UsageError> {
+    pub(super) fn ready(&self) -> Result<&Arc<Agreement>, UsageError> {
         match (&self.agreement, &self.lifecycle) {
-            (Some(agreement), _) => Ok(agreement),
-            (None, Lifecycle::Closed | Lifecycle::Failed(_)) => Err(UsageError::Closed),
-            (None, _) => Err(UsageError::NotReady),
+            (Some(agreement), Lifecycle::Ready(_)) if self.session.restoring == 0 => Ok(agreement),
+            (_, Lifecycle::Closed | Lifecycle::Failed(_)) => Err(UsageError::Closed),
+            _ => Err(UsageError::NotReady),
         }
     }
 
@@ -363,10 +427,12 @@ impl<T: Clone> ClientConnection<T> {
             host: Some(&options.meta),
         };
         self.scratch.clear();
+        let mut params = 0..0;
         encode::request(&mut self.scratch, &id, method, |out| {
-            let start = out.len();
+            params.start = out.len();
             let own = write(out)?;
-            parts.splice(out, start, &own);
+            parts.splice(out, params.start, &own);
+            params.end = out.len();
             Ok(())
         })?;
         if self.scratch.len() > limits.max_message_bytes {
@@ -378,19 +444,58 @@ impl<T: Clone> ClientConnection<T> {
                 limit_bytes: limits.max_message_bytes,
             });
         }
+        let params = self.scratch.get(params).unwrap_or_default();
+        let params = std::str::from_utf8(params).unwrap_or_default();
+        let head = self.head(self.spoken(), method, params)?;
+        let legacy = head.as_ref().is_some_and(|head| head.era == Era::Legacy);
+        let changes = legacy.then(|| SessionChange::of(method, params)).flatten();
         let call = Call {
             token,
             sent: false,
             reports: options.progress,
             progress: None,
+            changes: changes.map(Box::new),
         };
         let id = self
             .in_flight
             .insert(Pending::Call(call), options.deadline, now);
         let line = self.scratch.split().freeze();
         self.queue
-            .push(Outbound::new(line, OutboundKind::Request(id.clone())));
+            .push(Outbound::new(line, OutboundKind::Request(id.clone())).with_head(head));
         Ok(id)
+    }
+
+    /// What is spoken now: the era, and the version once it is agreed on.
+    fn spoken(&self) -> (Era, Option<&ProtocolVersion>) {
+        self.agreement
+            .as_ref()
+            .map_or((Era::Legacy, None), |agreement| {
+                (agreement.era, Some(&agreement.version))
+            })
+    }
+
+    /// What the exchange of a message needs; `None` where messages share a channel.
+    fn head(
+        &self,
+        (era, version): (Era, Option<&ProtocolVersion>),
+        method: &str,
+        params: &str,
+    ) -> Result<Option<ExchangeHead>, UsageError> {
+        if self.channel == ChannelKind::Shared {
+            return Ok(None);
+        }
+        let fields = match (era, version) {
+            (Era::Modern, Some(version)) => {
+                http::modern_fields(version, method, params, &self.tool_headers)?
+            }
+            (Era::Legacy, Some(version)) => http::legacy_fields(version),
+            (_, None) => Vec::new(),
+        };
+        Ok(Some(ExchangeHead {
+            era,
+            method: method.to_owned(),
+            fields,
+        }))
     }
 
     fn send_probe(&mut self, version: &ProtocolVersion, now: Instant) {
@@ -411,11 +516,18 @@ impl<T: Clone> ClientConnection<T> {
             era_members: &members,
             ..MetaParts::default()
         };
-        let id =
-            self.send_lifecycle_request(Pending::Probe, "server/discover", limit, now, |out| {
+        let spoken = (Era::Modern, Some(version));
+        let id = self.send_as(
+            spoken,
+            Pending::Probe,
+            "server/discover",
+            limit,
+            now,
+            |out| {
                 out.put_slice(b"{}");
                 parts.splice(out, out.len() - 2, "");
-            });
+            },
+        );
         self.probe_id = Some(id);
     }
 
@@ -426,13 +538,39 @@ impl<T: Clone> ClientConnection<T> {
             capabilities: &self.config.capabilities,
             client_info: &self.config.client_info,
         });
-        self.send_lifecycle_request(Pending::Initialize, "initialize", limit, now, |out| {
-            out.put_slice(params.to_string().as_bytes());
-        });
+        // Its version is an offer, not yet agreed on (HTTPL-02).
+        let spoken = (Era::Legacy, None);
+        self.send_as(
+            spoken,
+            Pending::Initialize,
+            "initialize",
+            limit,
+            now,
+            |out| {
+                out.put_slice(params.to_string().as_bytes());
+            },
+        );
     }
 
-    fn send_lifecycle_request(
+    /// Sends a request of the connection's own, in what was agreed on.
+    pub(super) fn send_own_request(
         &mut self,
+        pending: Pending<T>,
+        method: &str,
+        limit: Duration,
+        now: Instant,
+        write: impl FnOnce(&mut BytesMut),
+    ) -> RequestId {
+        let agreement = self.agreement.clone();
+        let spoken = agreement.as_ref().map_or((Era::Legacy, None), |agreement| {
+            (agreement.era, Some(&agreement.version))
+        });
+        self.send_as(spoken, pending, method, limit, now, write)
+    }
+
+    fn send_as(
+        &mut self,
+        spoken: (Era, Option<&ProtocolVersion>),
         pending: Pending<T>,
         method: &str,
         limit: Duration,
@@ -446,8 +584,10 @@ impl<T: Clone> ClientConnection<T> {
             Ok::<_, std::convert::Infallible>(())
         });
         let line = self.scratch.split().freeze();
+        // None of these methods has a parameter that goes into a header.
+        let head = self.head(spoken, method, "{}").unwrap_or_default();
         self.queue
-            .push(Outbound::new(line, OutboundKind::Request(id.clone())));
+            .push(Outbound::new(line, OutboundKind::Request(id.clone())).with_head(head));
         id
     }
 
@@ -460,18 +600,42 @@ impl<T: Clone> ClientConnection<T> {
             Ok::<_, std::convert::Infallible>(())
         });
         let line = self.scratch.split().freeze();
+        let head = self.head(self.spoken(), method, "{}").unwrap_or_default();
         self.queue
-            .push(Outbound::new(line, OutboundKind::Notification));
+            .push(Outbound::new(line, OutboundKind::Notification).with_head(head));
     }
 
-    fn become_ready(&mut self) {
+    /// Sends an answer, or several in an array, to the server's own requests.
+    pub(super) fn send_response(&mut self, line: Bytes) {
+        let head = self.head(self.spoken(), "", "{}").unwrap_or_default();
+        self.queue
+            .push(Outbound::new(line, OutboundKind::Response).with_head(head));
+    }
+
+    pub(super) fn settled(
+        &mut self,
+        id: RequestId,
+        token: T,
+        outcome: Result<RawJson, CallFailure>,
+    ) {
+        self.events.push_back(Event::Settled { id, token, outcome });
+    }
+
+    fn become_ready(&mut self, now: Instant) {
         let Some(agreement) = self.lifecycle.agreement() else {
             return;
         };
         let agreement = Arc::new(agreement.clone());
+        self.agreement = Some(Arc::clone(&agreement));
         match agreement.era {
             // Before any other traffic (VER-14).
-            Era::Legacy => self.send_notification("notifications/initialized", None),
+            Era::Legacy => {
+                self.send_notification("notifications/initialized", None);
+                // A probe that was never answered (VER-56).
+                if let Some(id) = self.probe_id.take() {
+                    self.abort(&id);
+                }
+            }
             Era::Modern => self.era_members = self.modern_members(&agreement.version),
         }
         let quirks = [
@@ -489,8 +653,10 @@ impl<T: Clone> ClientConnection<T> {
             self.events
                 .push_back(Event::Diagnostic(Diagnostic::Quirk(quirk)));
         }
-        self.agreement = Some(Arc::clone(&agreement));
-        self.events.push_back(Event::Ready(agreement));
+        if self.session.lost {
+            self.restore_session(now);
+        }
+        self.announce_ready();
     }
 
     fn modern_members(&self, version: &ProtocolVersion) -> String {
@@ -502,16 +668,21 @@ impl<T: Clone> ClientConnection<T> {
     }
 
     /// What is left of the time to start.
-    fn time_to_start(&self, now: Instant) -> Duration {
+    pub(super) fn time_to_start(&self, now: Instant) -> Duration {
         self.start_by
             .map_or(Duration::MAX, |by| by.saturating_duration_since(now))
     }
 
     /// A request is not wanted any more: takes it back, or tells the server.
-    fn withdraw(&mut self, id: &RequestId, sent: bool, reason: &str) {
+    pub(super) fn withdraw(&mut self, id: &RequestId, sent: bool, reason: &str) {
         if sent {
-            let params = serde_json::json!({ "requestId": id, "reason": reason });
-            self.send_notification("notifications/cancelled", Some(&params));
+            // In the modern era closing the stream says it all, and nothing else is allowed (HTTPM-10, CAN-08).
+            let per_exchange = self.channel == ChannelKind::PerExchange;
+            if !(per_exchange && self.spoken().0 == Era::Modern) {
+                let params = serde_json::json!({ "requestId": id, "reason": reason });
+                self.send_notification("notifications/cancelled", Some(&params));
+            }
+            self.abort(id);
         } else {
             self.queue.take_back(id);
         }
@@ -523,20 +694,20 @@ impl<T: Clone> ClientConnection<T> {
         for (id, pending) in self.in_flight.drain() {
             if let Pending::Call(call) = pending {
                 let outcome = Err(failure(call.sent));
-                self.events.push_back(Event::Settled {
-                    id,
-                    token: call.token,
-                    outcome,
-                });
+                self.settled(id, call.token, outcome);
             }
         }
+        self.session.restoring = 0;
     }
 
     fn forget_lifecycle_requests(&mut self) {
         // Nothing of the host's can be in flight here: requests are refused before the connection is ready, and
         // everything was settled when it ended.
         self.queue.clear();
-        self.in_flight.drain().for_each(drop);
+        for (id, _) in self.in_flight.drain() {
+            self.abort(&id);
+        }
+        self.session.restoring = 0;
     }
 }
 

@@ -28,6 +28,13 @@ pub struct ClientConfig {
     /// How long all of it may take, probe included, until the connection is ready. Default 30 s: the first run of a
     /// package runner downloads the server (C042).
     pub start_timeout: Duration,
+    /// Whether HTTP+SSE, the transport of 2024-11-05, is tried where Streamable HTTP is refused as the rules say
+    /// (SSE24-02). Default: yes. Means nothing on other channels.
+    pub old_http_transport: bool,
+    /// How long a subscription may wait for its acknowledgement (SUB-18). Default 30 s.
+    pub listen_timeout: Duration,
+    /// Chooses the jitter of waits, so that many clients do not come back together. Default 0.
+    pub jitter_seed: u64,
     /// Whether a handshake may end on a version older than the newest legacy one that this crate does not know (C052).
     /// Default: no.
     pub tolerate_older_version: bool,
@@ -49,6 +56,9 @@ impl ClientConfig {
             hint: None,
             probe_timeout: Duration::from_secs(3),
             start_timeout: Duration::from_secs(30),
+            old_http_transport: true,
+            listen_timeout: Duration::from_secs(30),
+            jitter_seed: 0,
             tolerate_older_version: false,
             first_request_id: 1,
             limits: ConnectionLimits::default(),
@@ -71,6 +81,10 @@ pub struct ConnectionLimits {
     pub max_queued_answers: usize,
     /// Most bytes of such answers: a server chooses the ids that they repeat. Default 1 MiB.
     pub max_queued_answer_bytes: usize,
+    /// Most subscriptions. Default 64.
+    pub max_subscriptions: usize,
+    /// Most legacy resource subscriptions that are restored in a new session. Default 1,024.
+    pub max_restored_subscriptions: usize,
 }
 
 impl Default for ConnectionLimits {
@@ -81,6 +95,8 @@ impl Default for ConnectionLimits {
             max_queued_bytes: 64 * 1024 * 1024,
             max_queued_answers: 256,
             max_queued_answer_bytes: 1024 * 1024,
+            max_subscriptions: 64,
+            max_restored_subscriptions: 1024,
         }
     }
 }

@@ -7,9 +7,11 @@ use mcp_jsonrpc::{ErrorObject, MessageFault, RawJson, RequestId};
 
 use super::outbound::Outbound;
 use crate::error::{CallFailure, Violation};
-use crate::lifecycle::{Agreement, HandshakeError};
+use crate::http::HttpFailure;
+use crate::lifecycle::{Agreement, HandshakeError, ReopenAs};
 use crate::model::logging::LogMessage;
 use crate::model::progress::Progress;
+use crate::model::subscription::ListenFilter;
 use crate::quirk::Quirk;
 
 /// One output of [`poll_output`](super::ClientConnection::poll_output).
@@ -19,6 +21,8 @@ use crate::quirk::Quirk;
     reason = "a driver must handle each kind of output"
 )]
 pub enum Output<T> {
+    /// Abandon this request's exchange: close its stream. Only with [`ChannelKind::PerExchange`](super::ChannelKind).
+    Abort(RequestId),
     /// Write this message.
     Transmit(Outbound),
     /// Something happened.
@@ -50,10 +54,13 @@ pub enum Event<T> {
     },
     /// Requests can be sent.
     Ready(Arc<Agreement>),
-    /// The server ended the channel over the probe: start it again, then call
+    /// Another channel is wanted: close this one, open it, then call
     /// [`handle_channel_opened`](super::ClientConnection::handle_channel_opened) or
     /// [`handle_reopen_failed`](super::ClientConnection::handle_reopen_failed) (C048).
-    Reopen,
+    Reopen(ReopenAs),
+    /// The server has forgotten the session. Another one is being opened; requests are refused until
+    /// [`Event::Ready`] comes again (HTTPL-12).
+    SessionLost,
     /// A request is over. Each request settles exactly once, unless it was cancelled.
     Settled {
         /// The request.
@@ -63,6 +70,53 @@ pub enum Event<T> {
         /// The raw result, or why there is none.
         outcome: Result<RawJson, CallFailure>,
     },
+    /// Something happened to a subscription.
+    Subscription {
+        /// Which one.
+        id: SubscriptionId,
+        /// What the caller of [`listen`](super::ClientConnection::listen) handed in.
+        token: T,
+        /// What happened.
+        change: SubscriptionChange,
+    },
+}
+
+/// A subscription of a connection. It outlives the requests that carry it.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct SubscriptionId(pub(crate) u64);
+
+/// What happened to a subscription.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum SubscriptionChange {
+    /// The server acknowledged it; from here on changes are told. After an interruption changes may have been missed:
+    /// [`ServerNotification::MissedChanges`] follows (SUB-17).
+    Open {
+        /// What was asked for and is not given (SUB-13).
+        missing: ListenFilter,
+    },
+    /// It was cut off; it is opened again after a while (SUB-16).
+    Interrupted {
+        /// Why.
+        reason: String,
+    },
+    /// It is over. Nothing follows.
+    Ended(SubscriptionEnd),
+}
+
+/// Why a subscription is over.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum SubscriptionEnd {
+    /// The server ended it in order (SUB-15).
+    Graceful,
+    /// The server does not offer it (SUB-21), or refuses it.
+    Refused {
+        /// What it said.
+        reason: String,
+    },
+    /// The connection is over.
+    ConnectionClosed,
 }
 
 /// A notification of the server that is for the host.
@@ -71,6 +125,9 @@ pub enum Event<T> {
 pub enum ServerNotification {
     /// `notifications/message`. Deprecated by the protocol in 2026-07-28.
     Log(LogMessage),
+    /// Changes may have been missed: a session or a subscription was lost and opened again. Whatever was kept of the server
+    /// is to be taken as old (SUB-17, C175). Not a message of the server.
+    MissedChanges,
     /// `notifications/prompts/list_changed`.
     PromptsListChanged,
     /// `notifications/resources/list_changed`.
@@ -94,6 +151,15 @@ pub enum Diagnostic {
     DuplicateAnswer(RequestId),
     /// An answer to a request that nobody waits for any more (C067, C068).
     LateAnswer(RequestId),
+    /// Something of a lost session could not be restored in the new one.
+    NotRestored {
+        /// The method that was to restore it.
+        method: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// A notification or an answer of ours that the server did not take (HTTP-05).
+    NotTaken(HttpFailure),
     /// A frame that is no message: noise (JR-14).
     Noise(MessageFault),
     /// An error without an id: about the connection (JR-07).

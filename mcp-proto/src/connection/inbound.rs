@@ -16,8 +16,8 @@ use serde_json::value::RawValue;
 
 use super::client::{Call, ClientConnection, Pending};
 use super::event::{Diagnostic, Event, ServerNotification};
-use super::outbound::{Outbound, OutboundKind};
 use crate::error::{CallFailure, PeerFault, Violation};
+use crate::http::HttpFailure;
 use crate::lifecycle::{Input, Lifecycle, Unanswered};
 use crate::members::Members;
 use crate::model::progress::Progress;
@@ -25,9 +25,11 @@ use crate::quirk::Quirk;
 use crate::version::Era;
 
 /// How a request was answered.
-enum Reply {
-    Error(ErrorObject),
+pub(super) enum Reply {
+    /// An error, and the HTTP status that it came with if that was one of failure.
+    Error(ErrorObject, Option<u16>),
     Fault(PeerFault),
+    Http(HttpFailure),
     Result(RawJson),
 }
 
@@ -66,8 +68,7 @@ impl<T: Clone> ClientConnection<T> {
                         self.note(Diagnostic::Quirk(Quirk::Message(oddity)));
                     }
                     if let Some(answer) = self.handle_one(message, (0, 0), now) {
-                        self.queue
-                            .push(Outbound::new(answer, OutboundKind::Response));
+                        self.send_response(answer);
                     }
                 }
                 Incoming::Batch(members) => self.handle_batch(members, now),
@@ -78,7 +79,10 @@ impl<T: Clone> ClientConnection<T> {
     }
 
     fn handle_fault(&mut self, fault: MessageFault, now: Instant) {
-        match fault.answers.clone() {
+        // What came as the whole answer to a request is that request's trouble.
+        let origin = self.arrival.origin.clone();
+        let answers = fault.answers.clone();
+        match answers.or_else(|| origin.filter(|_| self.arrival.is_answer)) {
             Some(id) => self.answered(id, Reply::Fault(PeerFault::Message(fault)), now),
             None => self.note(Diagnostic::Noise(fault)),
         }
@@ -102,8 +106,7 @@ impl<T: Clone> ClientConnection<T> {
                 // JR-22: one array of responses.
                 let mut line = BytesMut::new();
                 encode::response_batch(&mut line, answers.iter().map(AsRef::as_ref));
-                self.queue
-                    .push(Outbound::new(line.freeze(), OutboundKind::Response));
+                self.send_response(line.freeze());
             }
             return;
         }
@@ -140,9 +143,21 @@ impl<T: Clone> ClientConnection<T> {
                 None
             }
             Message::Response(Response { id, outcome, .. }) => {
+                let status = self.arrival.http_status;
+                // An error whose id is no request's of ours belongs to the request that it came on (HTTP-06, C049).
+                let known = |id: &RequestId| self.in_flight.get(id).is_some();
+                let id = match (&outcome, &self.arrival.origin) {
+                    (Err(_), Some(origin))
+                        if id.is_none()
+                            || (status.is_some() && !id.as_ref().is_some_and(known)) =>
+                    {
+                        Some(origin.clone())
+                    }
+                    _ => id,
+                };
                 match (id, outcome) {
                     (Some(id), Ok(result)) => self.answered(id, Reply::Result(result), now),
-                    (Some(id), Err(error)) => self.answered(id, Reply::Error(error), now),
+                    (Some(id), Err(error)) => self.answered(id, Reply::Error(error, status), now),
                     (None, Err(error)) => self.note(Diagnostic::PeerError(error)),
                     (None, Ok(_)) => {}
                 }
@@ -151,7 +166,7 @@ impl<T: Clone> ClientConnection<T> {
         }
     }
 
-    fn answered(&mut self, id: RequestId, reply: Reply, now: Instant) {
+    pub(super) fn answered(&mut self, id: RequestId, reply: Reply, now: Instant) {
         // All ids of ours are numbers, so a text can only be one of them spelled out (C060).
         let (id, as_text) = match id.canonical_number() {
             Some(number) => (RequestId::Number(number), true),
@@ -167,7 +182,17 @@ impl<T: Clone> ClientConnection<T> {
                     Pending::Initialize => {
                         self.step(Input::Initialize(reply.into_lifecycle_answer()), now)
                     }
-                    Pending::Call(call) => self.settle_call(id, call, reply),
+                    Pending::Call(call) => {
+                        // Another stream brought it: nobody waits for its own any more (HTTPL-22).
+                        if self.arrival.origin.as_ref() != Some(&id)
+                            && !matches!(reply, Reply::Http(_))
+                        {
+                            self.abort(&id);
+                        }
+                        self.settle_call(id, call, reply);
+                    }
+                    Pending::Listen(subscription) => self.listen_answered(subscription, reply, now),
+                    Pending::Restore { method } => self.restored(method, reply.failure()),
                 }
             }
             Settled::Late
@@ -183,24 +208,27 @@ impl<T: Clone> ClientConnection<T> {
     }
 
     fn settle_call(&mut self, id: RequestId, call: Call<T>, reply: Reply) {
+        if !matches!(reply, Reply::Http(_)) {
+            self.session_works();
+        }
         let modern = self
             .agreement
             .as_ref()
             .is_some_and(|agreement| agreement.era == Era::Modern);
         let outcome = match reply {
-            Reply::Error(error) => Err(CallFailure::Rpc(error)),
+            Reply::Error(error, http_status) => Err(CallFailure::Rpc { error, http_status }),
             Reply::Fault(fault) => Err(CallFailure::Peer(fault)),
+            Reply::Http(failure) => Err(CallFailure::Http(failure)),
             // In the legacy era `resultType` is a member like any other (JR-43).
             Reply::Result(result) if modern => check_result_type(&result)
                 .map(|()| result)
                 .map_err(CallFailure::Peer),
             Reply::Result(result) => Ok(result),
         };
-        self.events.push_back(Event::Settled {
-            id,
-            token: call.token,
-            outcome,
-        });
+        if let (Ok(_), Some(change)) = (&outcome, call.changes) {
+            self.session_changed(*change);
+        }
+        self.settled(id, call.token, outcome);
     }
 
     /// Answers a request of the server, or records why not. The pair as for [`Self::handle_one`].
@@ -250,14 +278,16 @@ impl<T: Clone> ClientConnection<T> {
         let Notification { method, params, .. } = notification;
         // Parameters by position don't occur in this protocol.
         let params = params.filter(RawJson::is_object);
-        let event = match method.as_str() {
-            "notifications/progress" => {
-                self.handle_progress(params.as_ref(), now);
-                return;
+        match method.as_str() {
+            "notifications/progress" => return self.handle_progress(params.as_ref(), now),
+            // Legacy: every request of the server is answered at once, so there is nothing to stop (CAN-04).
+            "notifications/cancelled" => return self.cancelled_by_server(params.as_ref()),
+            "notifications/subscriptions/acknowledged" => {
+                return self.acknowledged(params.as_ref(), now);
             }
-            // Legacy: every request of the server is answered at once, so there is nothing to stop (CAN-04). Modern:
-            // valid only for a subscription, of which there is none (CAN-05).
-            "notifications/cancelled" => return,
+            _ => self.heard_of_subscription(&method, params.as_ref()),
+        }
+        let event = match method.as_str() {
             "notifications/tools/list_changed" => ServerNotification::ToolsListChanged,
             "notifications/prompts/list_changed" => ServerNotification::PromptsListChanged,
             "notifications/resources/list_changed" => ServerNotification::ResourcesListChanged,
@@ -308,16 +338,27 @@ impl<T: Clone> ClientConnection<T> {
         self.in_flight.progress(&id, now);
     }
 
-    fn note(&mut self, diagnostic: Diagnostic) {
+    pub(super) fn note(&mut self, diagnostic: Diagnostic) {
         self.events.push_back(Event::Diagnostic(diagnostic));
     }
 }
 
 impl Reply {
+    /// What is wrong, if it is no result.
+    fn failure(&self) -> Option<String> {
+        match self {
+            Self::Result(_) => None,
+            Self::Error(error, _) => Some(error.to_string()),
+            Self::Fault(fault) => Some(fault.to_string()),
+            Self::Http(failure) => Some(failure.to_string()),
+        }
+    }
+
     fn into_lifecycle_answer(self) -> Result<RawJson, Unanswered> {
         match self {
             Self::Result(result) => Ok(result),
-            Self::Error(error) => Err(Unanswered::Error(error)),
+            Self::Error(error, status) => Err(Unanswered::Error(error, status)),
+            Self::Http(failure) => Err(Unanswered::Http(failure)),
             Self::Fault(PeerFault::Message(fault)) => Err(Unanswered::Fault(fault)),
             Self::Fault(PeerFault::TooLong { .. }) => Err(Unanswered::Fault(MessageFault::new(
                 FaultKind::TooLong,

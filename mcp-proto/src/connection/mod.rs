@@ -6,10 +6,18 @@
 mod client;
 mod config;
 mod event;
+mod exchange;
 mod inbound;
 mod outbound;
+mod session;
+mod subscription;
 
 pub use client::{ClientConnection, RequestOptions, read_result};
 pub use config::{ClientConfig, ConnectionLimits};
-pub use event::{Diagnostic, Event, Output, ServerNotification};
-pub use outbound::{Outbound, OutboundKind};
+pub use event::{
+    Diagnostic, Event, Output, ServerNotification, SubscriptionChange, SubscriptionEnd,
+    SubscriptionId,
+};
+pub use exchange::{ChannelKind, ExchangeMessage};
+pub use outbound::{ExchangeHead, Outbound, OutboundKind};
+pub use session::MAX_SESSION_LOSSES;

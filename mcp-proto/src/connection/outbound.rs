@@ -5,11 +5,28 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use mcp_jsonrpc::RequestId;
 
+use crate::http::HeaderField;
+use crate::version::Era;
+
 /// A message to be sent.
 #[derive(Clone, Debug)]
 pub struct Outbound {
     line: Bytes,
     kind: OutboundKind,
+    /// Boxed: channels that carry messages alone have none.
+    head: Option<Box<ExchangeHead>>,
+}
+
+/// What a transport with an exchange per message needs to know about one.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ExchangeHead {
+    /// The era that the exchange follows: what a lost stream means, and whether there are sessions (HTTPM-06).
+    pub era: Era,
+    /// The method; empty for a response.
+    pub method: String,
+    /// Header fields, computed from the body (HTTPM-05).
+    pub fields: Vec<HeaderField>,
 }
 
 /// What kind of message an [`Outbound`] is.
@@ -29,7 +46,22 @@ pub enum OutboundKind {
 
 impl Outbound {
     pub(crate) fn new(line: Bytes, kind: OutboundKind) -> Self {
-        Self { line, kind }
+        Self {
+            line,
+            kind,
+            head: None,
+        }
+    }
+
+    #[must_use]
+    pub(crate) fn with_head(mut self, head: Option<ExchangeHead>) -> Self {
+        self.head = head.map(Box::new);
+        self
+    }
+
+    /// What an exchange of its own needs; `None` on a channel that all messages share.
+    pub fn head(&self) -> Option<&ExchangeHead> {
+        self.head.as_deref()
     }
 
     /// The message as one line with its `\n`, for byte streams.
@@ -97,6 +129,14 @@ impl Queue {
             self.count_out(&message);
         }
         true
+    }
+
+    /// Whether a request was not handed over yet.
+    pub(crate) fn holds(&self, id: &RequestId) -> bool {
+        self.messages
+            .iter()
+            .rev()
+            .any(|message| message.request_id() == Some(id))
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use mcp_jsonrpc::{ErrorObject, MessageFault};
 
 use crate::error::ChannelEnd;
+use crate::http::HttpFailure;
 use crate::model::capability::ServerCapabilities;
 use crate::model::implementation::Implementation;
 use crate::version::{Era, ProtocolVersion};
@@ -54,6 +55,8 @@ pub enum ProbeOutcome {
     Error(ErrorObject),
     /// The answer was no valid message.
     Fault(MessageFault),
+    /// An HTTP answer without a message in it.
+    Http(HttpFailure),
     /// The answer was a result, but no discovery.
     NoDiscovery {
         /// Why not.
@@ -74,6 +77,7 @@ impl fmt::Display for ProbeOutcome {
             Self::Ended(end) => write!(f, "the connection ended ({end})"),
             Self::Error(error) => write!(f, "the server answered with {error}"),
             Self::Fault(fault) => write!(f, "the answer was no valid message ({fault})"),
+            Self::Http(failure) => failure.fmt(f),
             Self::NoDiscovery { reason } => write!(f, "the answer was no discovery ({reason})"),
             Self::OtherVersions(versions) => {
                 write!(f, "the server speaks {}", crate::version::join(versions))

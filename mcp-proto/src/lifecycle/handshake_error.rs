@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::agreement::ProbeOutcome;
 use crate::error::ChannelEnd;
+use crate::http::HttpFailure;
 use crate::version::{ProtocolVersion, join};
 
 /// No agreement with the server. Keeps what both the handshake and the probe before it met with.
@@ -34,6 +35,14 @@ pub enum HandshakeFailure {
     /// The answer to `initialize` was no valid message.
     #[error("the answer to initialize is not valid: {0}")]
     Fault(MessageFault),
+    /// HTTP brought no answer.
+    #[error("{method} was not answered: {failure}")]
+    Http {
+        /// The method in flight.
+        method: &'static str,
+        /// What HTTP brought.
+        failure: HttpFailure,
+    },
     /// The result of `initialize` has not the right shape.
     #[error("the result of initialize is not valid: {reason}")]
     InvalidResult {
@@ -55,6 +64,14 @@ pub enum HandshakeFailure {
     /// The server does not speak the modern era, and nothing else was allowed.
     #[error("the server does not speak the modern era, and the era is pinned to it")]
     NotModern,
+    /// Neither Streamable HTTP nor the transport before it.
+    #[error("{refusal}; HTTP+SSE, the transport of 2024-11-05, was tried as well: {reason}")]
+    OldTransport {
+        /// How Streamable HTTP failed.
+        refusal: Box<HandshakeFailure>,
+        /// How the old transport failed.
+        reason: String,
+    },
     /// The server refused with an error.
     #[error("the server answered {method} with {error}")]
     Refused {

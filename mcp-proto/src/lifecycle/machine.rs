@@ -6,6 +6,7 @@ use super::agreement::{Agreement, EraPolicy, ProbeOutcome};
 use super::handshake_error::{HandshakeError, HandshakeFailure};
 use crate::code;
 use crate::error::ChannelEnd;
+use crate::http::{HttpFailure, suggests_old_transport};
 use crate::model::lifecycle::{DiscoverResult, InitializeResult, versions_in_error};
 use crate::version::{Era, ProtocolVersion};
 
@@ -15,6 +16,8 @@ pub(crate) struct LifecycleOptions {
     pub(crate) policy: EraPolicy,
     pub(crate) hint: Option<Era>,
     pub(crate) tolerate_older_version: bool,
+    /// Whether the transport of 2024-11-05 may be tried.
+    pub(crate) old_transport: bool,
 }
 
 /// What happened.
@@ -29,6 +32,8 @@ pub(crate) enum Input {
     ChannelEnded(ChannelEnd),
     ChannelOpened,
     ReopenFailed(String),
+    /// The server has forgotten the session (HTTPL-12).
+    SessionLost,
     Close,
 }
 
@@ -38,8 +43,10 @@ pub(crate) type Answer = Result<RawJson, Unanswered>;
 /// An answer that is no result.
 #[derive(Debug)]
 pub(crate) enum Unanswered {
-    Error(ErrorObject),
+    /// An error, and the HTTP status that it came with if that was one of failure.
+    Error(ErrorObject, Option<u16>),
     Fault(MessageFault),
+    Http(HttpFailure),
 }
 
 /// What to do about it.
@@ -52,7 +59,7 @@ pub(crate) enum Action {
     /// Send `initialize` with this version.
     Initialize(ProtocolVersion),
     /// Open the channel again.
-    Reopen,
+    Reopen(ReopenAs),
     /// Ready; in the legacy era send `notifications/initialized` first.
     Ready,
     /// It failed; [`Lifecycle::failure`] says why.
@@ -65,14 +72,15 @@ pub(crate) enum Action {
 #[derive(Debug)]
 pub(crate) enum Lifecycle {
     Idle,
-    /// `refusal`: the server's error to `initialize`, when the probe follows one; then there is nothing left to fall
-    /// back to.
+    /// `refusal`: how `initialize` failed, when the probe follows one; then there is nothing left to fall back to.
     Probing {
         tried: Vec<ProtocolVersion>,
-        refusal: Option<ErrorObject>,
+        refusal: Option<HandshakeFailure>,
     },
+    /// `refusal`: how `initialize` failed, when the old transport is tried after it.
     Reopening {
-        probe: ProbeOutcome,
+        probe: Option<ProbeOutcome>,
+        refusal: Option<HandshakeFailure>,
     },
     Initializing(Initializing),
     Ready(Box<Agreement>),
@@ -90,6 +98,23 @@ pub(crate) struct Initializing {
     held: Option<DiscoverResult>,
     /// Whether the probe went over this very channel: a server may answer it and then exit (C048).
     probed_here: bool,
+    /// Whether this goes over the transport of 2024-11-05.
+    old_transport: bool,
+    /// Whether this opens a new session in place of one that was lost: then the era is known.
+    restoring: bool,
+}
+
+/// What channel is wanted in place of the last one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a connector must know each kind of channel"
+)]
+pub enum ReopenAs {
+    /// The same again: the server ended it over the probe (C048).
+    Same,
+    /// HTTP+SSE, the transport of 2024-11-05 (SSE24-02).
+    OldHttp,
 }
 
 impl Lifecycle {
@@ -114,16 +139,37 @@ impl Lifecycle {
             (_, Input::Close) => (Self::Closed, Action::Closed),
             (Self::Idle, Input::Start) => start(options),
             (Self::Probing { tried, refusal }, input) => probing(tried, refusal, input, options),
-            (Self::Reopening { probe }, Input::ChannelOpened) => initialize(
+            (Self::Reopening { probe, refusal }, Input::ChannelOpened) => initialize(
                 ProtocolVersion::NEWEST_LEGACY,
                 Initializing {
-                    probe: Some(probe),
+                    probe,
+                    old_transport: refusal.is_some(),
                     ..Initializing::default()
                 },
             ),
-            (Self::Reopening { probe }, Input::ReopenFailed(reason)) => {
-                fail(HandshakeFailure::ReopenFailed { reason }, Some(probe))
+            (
+                Self::Reopening {
+                    probe,
+                    refusal: Some(refusal),
+                },
+                Input::ReopenFailed(reason),
+            ) => fail(
+                HandshakeFailure::OldTransport {
+                    refusal: Box::new(refusal),
+                    reason,
+                },
+                probe,
+            ),
+            (Self::Reopening { probe, .. }, Input::ReopenFailed(reason)) => {
+                fail(HandshakeFailure::ReopenFailed { reason }, probe)
             }
+            (Self::Ready(agreement), Input::SessionLost) => initialize(
+                agreement.version,
+                Initializing {
+                    restoring: true,
+                    ..Initializing::default()
+                },
+            ),
             (Self::Initializing(state), input) => initializing(state, input, options),
             (Self::Ready(_) | Self::Idle, Input::ChannelEnded(_)) => (Self::Closed, Action::Closed),
             (state, _) => (state, Action::None),
@@ -145,7 +191,7 @@ fn start(options: &LifecycleOptions) -> (Lifecycle, Action) {
 fn probe(
     version: ProtocolVersion,
     mut tried: Vec<ProtocolVersion>,
-    refusal: Option<ErrorObject>,
+    refusal: Option<HandshakeFailure>,
 ) -> (Lifecycle, Action) {
     tried.push(version.clone());
     (
@@ -193,7 +239,7 @@ fn ours(policy: EraPolicy) -> Vec<ProtocolVersion> {
 
 fn probing(
     tried: Vec<ProtocolVersion>,
-    refusal: Option<ErrorObject>,
+    refusal: Option<HandshakeFailure>,
     input: Input,
     options: &LifecycleOptions,
 ) -> (Lifecycle, Action) {
@@ -202,7 +248,7 @@ fn probing(
             Ok(discovery) => return discovered(discovery, options),
             Err(reason) => ProbeOutcome::NoDiscovery { reason },
         },
-        Input::Probe(Err(Unanswered::Error(error)))
+        Input::Probe(Err(Unanswered::Error(error, _)))
             if error.code == code::UNSUPPORTED_PROTOCOL_VERSION =>
         {
             let theirs = versions_in_error(&error).unwrap_or_default();
@@ -211,7 +257,7 @@ fn probing(
             }
             return only_legacy_in_common(theirs, ProbeOutcome::Error(error), options);
         }
-        Input::Probe(Err(Unanswered::Error(error))) if code::is_modern_evidence(error.code) => {
+        Input::Probe(Err(Unanswered::Error(error, _))) if code::is_modern_evidence(error.code) => {
             return fail(
                 HandshakeFailure::Refused {
                     method: "server/discover",
@@ -220,17 +266,30 @@ fn probing(
                 None,
             );
         }
-        Input::Probe(Err(Unanswered::Error(error))) => ProbeOutcome::Error(error),
+        Input::Probe(Err(Unanswered::Error(error, _))) => ProbeOutcome::Error(error),
         Input::Probe(Err(Unanswered::Fault(fault))) => ProbeOutcome::Fault(fault),
+        Input::Probe(Err(Unanswered::Http(failure))) if failure.is_legacy_evidence() => {
+            ProbeOutcome::Http(failure)
+        }
+        Input::Probe(Err(Unanswered::Http(failure))) => {
+            return fail(
+                refusal.unwrap_or(HandshakeFailure::Http {
+                    method: "server/discover",
+                    failure,
+                }),
+                None,
+            );
+        }
         Input::ProbeSilent(timed_out) => ProbeOutcome::Silence {
             waited: timed_out.limit,
         },
         Input::ChannelEnded(end) if options.policy == EraPolicy::Auto && refusal.is_none() => {
             return (
                 Lifecycle::Reopening {
-                    probe: ProbeOutcome::Ended(end),
+                    probe: Some(ProbeOutcome::Ended(end)),
+                    refusal: None,
                 },
-                Action::Reopen,
+                Action::Reopen(ReopenAs::Same),
             );
         }
         Input::ChannelEnded(end) => {
@@ -245,13 +304,7 @@ fn probing(
         _ => return (Lifecycle::Probing { tried, refusal }, Action::None),
     };
     match (refusal, options.policy) {
-        (Some(error), _) => fail(
-            HandshakeFailure::Refused {
-                method: "initialize",
-                error,
-            },
-            Some(outcome),
-        ),
+        (Some(refusal), _) => fail(refusal, Some(outcome)),
         (None, EraPolicy::Modern) => fail(HandshakeFailure::NotModern, Some(outcome)),
         (None, _) => initialize(
             ProtocolVersion::NEWEST_LEGACY,
@@ -317,7 +370,20 @@ fn initializing(
             Ok(result) => return initialized(result, state.probe, options),
             Err(reason) => HandshakeFailure::InvalidResult { reason },
         },
-        Input::Initialize(Err(Unanswered::Error(error))) => return refused(state, error, options),
+        Input::Initialize(Err(Unanswered::Error(error, status))) => {
+            return refused(state, error, status, options);
+        }
+        Input::Initialize(Err(Unanswered::Http(failure))) => {
+            let (evidence, old) = (
+                failure.is_legacy_evidence(),
+                failure.suggests_old_transport(),
+            );
+            let failure = HandshakeFailure::Http {
+                method: "initialize",
+                failure,
+            };
+            return go_on_after(state, failure, evidence, old, options);
+        }
         Input::Initialize(Err(Unanswered::Fault(fault))) => HandshakeFailure::Fault(fault),
         Input::InitializeSilent(timed_out) => HandshakeFailure::TimedOut {
             method: "initialize",
@@ -330,7 +396,13 @@ fn initializing(
                 probe: Some(probe),
                 ..
             } => {
-                return (Lifecycle::Reopening { probe }, Action::Reopen);
+                return (
+                    Lifecycle::Reopening {
+                        probe: Some(probe),
+                        refusal: None,
+                    },
+                    Action::Reopen(ReopenAs::Same),
+                );
             }
             state => {
                 return fail(
@@ -359,49 +431,80 @@ fn initializing(
 
 /// The server answered `initialize` with an error.
 fn refused(
-    state: Initializing,
+    mut state: Initializing,
     error: ErrorObject,
+    status: Option<u16>,
     options: &LifecycleOptions,
 ) -> (Lifecycle, Action) {
-    let Initializing {
-        tried,
-        probe: probe_outcome,
-        held,
-        ..
-    } = state;
     let auto = options.policy == EraPolicy::Auto;
     let theirs = versions_in_error(&error).unwrap_or_default();
-    if let Some(held) =
-        held.filter(|held| auto && common(Era::Modern, &held.supported_versions, &[]).is_some())
+    if let Some(held) = state
+        .held
+        .take_if(|held| auto && common(Era::Modern, &held.supported_versions, &[]).is_some())
     {
         return discovered(held, options);
     }
     // VER-18: once; a second refusal ends it.
-    if let (1, Some(version)) = (tried.len(), common(Era::Legacy, &theirs, &tried)) {
+    if let (1, Some(version)) = (
+        state.tried.len(),
+        common(Era::Legacy, &theirs, &state.tried),
+    ) {
         return initialize(
             version,
             Initializing {
-                tried,
-                probe: probe_outcome,
-                ..Initializing::default()
+                probed_here: false,
+                ..state
             },
         );
     }
     // VER-58: unless a probe was answered already in a way that speaks against the modern era.
     let unanswered = matches!(
-        probe_outcome,
+        state.probe,
         None | Some(ProbeOutcome::Silence { .. } | ProbeOutcome::Ended(_))
     );
-    if let (true, true, Some(version)) = (auto, unanswered, common(Era::Modern, &theirs, &[])) {
-        return probe(version, Vec::new(), Some(error));
+    let modern = code::is_modern_evidence(error.code);
+    let failure = HandshakeFailure::Refused {
+        method: "initialize",
+        error,
+    };
+    if let (true, true, Some(version)) = (
+        auto && !state.restoring,
+        unanswered,
+        common(Era::Modern, &theirs, &[]),
+    ) {
+        return probe(version, Vec::new(), Some(failure));
     }
-    fail(
-        HandshakeFailure::Refused {
-            method: "initialize",
-            error,
-        },
-        probe_outcome,
-    )
+    let old = !modern && status.is_some_and(suggests_old_transport);
+    go_on_after(state, failure, true, old, options)
+}
+
+/// `initialize` failed. A hint may have been wrong (VER-55), and there is an older transport (SSE24-02).
+///
+/// `evidence`: the failure says something about the server. `old`: it leaves the old transport to be tried.
+fn go_on_after(
+    state: Initializing,
+    failure: HandshakeFailure,
+    evidence: bool,
+    old: bool,
+    options: &LifecycleOptions,
+) -> (Lifecycle, Action) {
+    if state.restoring || state.old_transport {
+        return fail(failure, state.probe);
+    }
+    let hinted = options.policy == EraPolicy::Auto && options.hint == Some(Era::Legacy);
+    if hinted && evidence && state.probe.is_none() {
+        return probe(ProtocolVersion::NEWEST_MODERN, Vec::new(), Some(failure));
+    }
+    if old && options.old_transport {
+        return (
+            Lifecycle::Reopening {
+                probe: state.probe,
+                refusal: Some(failure),
+            },
+            Action::Reopen(ReopenAs::OldHttp),
+        );
+    }
+    fail(failure, state.probe)
 }
 
 fn initialized(

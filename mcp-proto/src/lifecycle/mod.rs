@@ -20,7 +20,12 @@
 //! | Initializing | error that names a modern version of ours, and none was probed for yet | Auto: probe (VER-58) | Probing |
 //! | Initializing | error that names another legacy version of ours | `initialize` at that version, once (VER-18) | Initializing |
 //! | Initializing | channel end, the probe went over the same channel | reopen, once (C048) | Reopening |
-//! | Initializing | other error, timer, any other channel end | – | Failed, both causes kept |
+//! | Initializing | any other error or HTTP 4xx, after a hint alone | probe (VER-55) | Probing |
+//! | Initializing | HTTP 400, 404 or 405 without a modern error | open HTTP+SSE in its place, once (SSE24-02) | Reopening |
+//! | Initializing | other error, timer, any other channel end | – | Failed, all causes kept |
+//! | Probing | HTTP 4xx other than 401, 403, 407, 408, 413, 429, 431; an empty answer | as any other error (VER-53) | Initializing, or Failed |
+//! | Probing | any other HTTP failure | – | Failed: it says nothing about the era |
+//! | Ready | session lost | `initialize` at the same version (HTTPL-12) | Initializing |
 //! | Ready | channel end | – | Closed |
 //! | any | close | – | Closed |
 //!
@@ -32,4 +37,5 @@ mod machine;
 
 pub use agreement::{Agreement, EraPolicy, ProbeOutcome};
 pub use handshake_error::{HandshakeError, HandshakeFailure};
+pub use machine::ReopenAs;
 pub(crate) use machine::{Action, Input, Lifecycle, LifecycleOptions, Unanswered};

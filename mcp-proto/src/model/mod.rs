@@ -11,6 +11,7 @@ pub mod lifecycle;
 pub mod logging;
 pub mod page;
 pub mod progress;
+pub mod subscription;
 pub mod tool;
 
 use serde::{Deserialize, Deserializer};

@@ -7,9 +7,11 @@
 )]
 
 mod calls;
+mod exchanges;
 mod inbound;
 mod lifecycle;
 mod random_scripts;
+mod subscriptions;
 mod transcripts;
 
 use mcp_proto::connection::ClientConfig;

@@ -133,8 +133,9 @@ impl Model {
                     );
                 }
                 Output::Event(Event::Ready(agreement)) => self.era = Some(agreement.era),
-                Output::Event(Event::Reopen) => connection.handle_channel_opened(now),
+                Output::Event(Event::Reopen(_)) => connection.handle_channel_opened(now),
                 Output::Event(_) => {}
+                Output::Abort(_) => prop_assert!(false, "nothing to abort on a shared channel"),
                 Output::Wait(_) => return Ok(()),
             }
         }
