@@ -3,5 +3,8 @@
 mod connect;
 mod endpoint;
 
-pub use connect::{ClientIdentity, ConnectOptions, HttpVersion, ProxyChoice, Roots, TlsOptions};
+pub use connect::{
+    AsyncReadWrite, ClientIdentity, ConnectOptions, Dialer, HttpVersion, ProxyChoice, Roots,
+    SendError, SetupError, TlsOptions,
+};
 pub use endpoint::{Endpoint, EndpointError};

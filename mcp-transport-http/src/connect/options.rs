@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::dialer::Dialer;
+
 /// How connections are made and kept. Plain data: change what differs from the defaults.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -21,6 +23,8 @@ pub struct ConnectOptions {
     pub proxy: ProxyChoice,
     /// How `https` servers are trusted.
     pub tls: TlsOptions,
+    /// Makes the connections in place of name look-up, TCP and the proxy. Default: none.
+    pub dialer: Option<Dialer>,
 }
 
 impl Default for ConnectOptions {
@@ -32,6 +36,7 @@ impl Default for ConnectOptions {
             http_version: HttpVersion::Auto,
             proxy: ProxyChoice::Environment,
             tls: TlsOptions::default(),
+            dialer: None,
         }
     }
 }

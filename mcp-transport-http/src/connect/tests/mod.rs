@@ -1,0 +1,1 @@
+//! What servers and proxies do to connections.
