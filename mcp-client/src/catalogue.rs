@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use mcp_proto::http::InvalidMirror;
 use mcp_proto::model::page::PageNote;
 use mcp_proto::model::tool::{SkippedTool, Tool};
 
@@ -29,6 +30,13 @@ pub enum ToolListNote {
         /// The name.
         name: String,
     },
+    /// What a tool wants as header fields is not valid, so that it can't be called over HTTP (HTTPM-26).
+    InvalidHeaders {
+        /// The tool.
+        name: String,
+        /// What is wrong.
+        reason: InvalidMirror,
+    },
     /// The server offers no tools at all.
     NotOffered,
     /// An entry could not be read.
@@ -43,6 +51,9 @@ impl std::fmt::Display for ToolListNote {
                 f,
                 "the server lists the tool {name:?} twice; the first is kept"
             ),
+            Self::InvalidHeaders { name, reason } => {
+                write!(f, "the tool {name:?} is left out: {reason}")
+            }
             Self::NotOffered => f.write_str("the server does not offer tools"),
             Self::Skipped(skipped) => skipped.fmt(f),
         }

@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use mcp_jsonrpc::{Deadline, RawJson, TimedOut, TimeoutKind};
 use mcp_proto::connection::read_result;
+use mcp_proto::http::{HttpFailure, HttpFailureKind, MirroredParams, ToolHeaders};
 use mcp_proto::lifecycle::Agreement;
-use mcp_proto::method::{CallTool, ListTools, Method, NoParams, Ping};
-use mcp_proto::model::capability::ServerCapabilities;
-use mcp_proto::model::implementation::Implementation;
+use mcp_proto::method::{CallTool, ListTools, Method, NoParams, Ping, is_safe_to_repeat};
 use mcp_proto::model::page::{ListParams, PageStep, PageWalk};
-use mcp_proto::model::tool::{CallToolParams, CallToolResult};
+use mcp_proto::model::subscription::ListenFilter;
+use mcp_proto::model::tool::{CallToolParams, CallToolResult, Tool};
 use mcp_proto::{CallFailure, ChannelEnd, Era, UsageError};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use crate::catalogue::{ToolList, ToolListNote};
 use crate::diagnostics::Diagnostics;
@@ -24,7 +25,8 @@ use crate::error::{Error, Stage};
 use crate::evidence::Evidence;
 use crate::notify::Notifications;
 use crate::options::{CallOptions, ClientOptions};
-use crate::shared::{Call, Phase, Shared, StartFailure};
+use crate::shared::{Call, Phase, Shared, StartFailure, now};
+use crate::subscription::Subscription;
 use crate::transport::{CloseReport, Connector};
 
 /// A connection to one MCP server.
@@ -93,7 +95,7 @@ impl Client {
             Phase::Failed(StartFailure::Handshake(error)) => {
                 Error::handshake(&shared.server, error)
             }
-            Phase::Starting | Phase::Closed(_) => {
+            Phase::Starting | Phase::Restoring | Phase::Closed(_) => {
                 let end = shared.lock().ended.clone();
                 let end =
                     end.unwrap_or_else(|| ChannelEnd::new("it was closed while it was starting"));
@@ -111,24 +113,16 @@ impl Client {
         &self.0.shared.server
     }
 
-    /// What was agreed on.
-    pub fn agreement(&self) -> &Agreement {
-        &self.0.agreement
+    /// What was agreed on: era, version, what the server can do and says about itself. A new session, opened after the
+    /// server forgot the last one, may change all but the era.
+    pub fn agreement(&self) -> Arc<Agreement> {
+        let newest = self.0.shared.lock().agreement.clone();
+        newest.unwrap_or_else(|| Arc::clone(&self.0.agreement))
     }
 
-    /// Who the server says it is: for display only.
-    pub fn server_info(&self) -> Option<&Implementation> {
-        self.0.agreement.server_info.as_ref()
-    }
-
-    /// The server's text for the model: untrusted.
-    pub fn instructions(&self) -> Option<&str> {
-        self.0.agreement.instructions.as_deref()
-    }
-
-    /// What the server can do.
-    pub fn capabilities(&self) -> &ServerCapabilities {
-        &self.0.agreement.capabilities
+    /// What there is to know about the channel, in words: `("transport", "Streamable HTTP")`, `("session", "held")`.
+    pub fn channel_facts(&self) -> Vec<(&'static str, String)> {
+        self.0.shared.lock().facts.clone()
     }
 
     /// What was odd about the connection so far.
@@ -158,7 +152,9 @@ impl Client {
             .await
         {
             Phase::Closed(report) => report,
-            Phase::Starting | Phase::Ready(_) | Phase::Failed(_) => CloseReport::default(),
+            Phase::Starting | Phase::Ready(_) | Phase::Restoring | Phase::Failed(_) => {
+                CloseReport::default()
+            }
         }
     }
 
@@ -247,9 +243,14 @@ impl Client {
         let shared = &self.0.shared;
         let changes = shared.lock().catalogue.changes();
         let mut list = ToolList::default();
-        if self.capabilities().has("tools") {
+        let agreement = self.agreement();
+        let mut headers = HeaderCheck::new(
+            agreement.era == Era::Modern && shared.lock().has_exchanges(),
+            &shared.server,
+        );
+        if agreement.capabilities.has("tools") {
             let mut seen = HashSet::new();
-            let mut walk = PageWalk::new(shared.options.page_limits, self.0.agreement.era);
+            let mut walk = PageWalk::new(shared.options.page_limits, agreement.era);
             let mut cursor = None;
             loop {
                 let params = ListParams::at(cursor.take());
@@ -257,12 +258,20 @@ impl Client {
                     deadline,
                     ..CallOptions::default()
                 };
-                let call = shared.start_call::<ListTools>(&params, options);
-                let raw = match self.outcome(call, Stage::List, ListTools::NAME).await {
+                let about = About {
+                    stage: Stage::List,
+                    subject: ListTools::NAME,
+                    method: ListTools::NAME,
+                };
+                let page = self.outcome(about, &options, |options| {
+                    shared.start_call::<ListTools>(&params, options)
+                });
+                let raw = match page.await {
                     Ok(raw) => raw,
                     // PAGE-05: the pages no longer fit together; once more from the first.
                     Err(error) if is_invalid_params(&error) && walk.cursor_refused() => {
                         list = ToolList::default();
+                        headers.tools.clear();
                         seen.clear();
                         continue;
                     }
@@ -272,12 +281,11 @@ impl Client {
                 let page = read_result::<ListTools>(Ok(raw))
                     .map_err(|failure| self.call_error(Stage::List, ListTools::NAME, failure))?;
                 let count = page.tools.len() + page.skipped.len();
-                list.add(
-                    page.tools,
-                    page.skipped,
-                    &mut seen,
-                    walk.remaining_entries(),
-                );
+                let tools = page.tools.into_iter();
+                let tools: Vec<_> = tools
+                    .filter_map(|tool| headers.check(tool, &mut list.notes))
+                    .collect();
+                list.add(tools, page.skipped, &mut seen, walk.remaining_entries());
                 match walk.page(bytes, count, page.next_cursor) {
                     PageStep::Fetch(next) => cursor = Some(next),
                     PageStep::Done(note) => {
@@ -290,7 +298,11 @@ impl Client {
             list.notes.push(ToolListNote::NotOffered);
         }
         let list = Arc::new(list);
-        shared.lock().catalogue.store(Arc::clone(&list), changes);
+        shared.update(|state| {
+            state.catalogue.store(Arc::clone(&list), changes);
+            state.connection.set_tool_headers(headers.tools);
+            state.watch_lists(&agreement, &shared.options);
+        });
         Ok(list)
     }
 
@@ -349,8 +361,26 @@ impl Client {
         if known == Some(false) && !self.appears(name, &options).await? {
             return Err(Error::unknown_tool(&shared.server, name));
         }
-        let call = shared.start_call::<CallTool>(&params, options);
-        self.finish::<CallTool>(call, Stage::Call, name).await
+        let about = About {
+            stage: Stage::Call,
+            subject: name,
+            method: CallTool::NAME,
+        };
+        let begun = Instant::now();
+        let start = |options: &CallOptions| shared.start_call::<CallTool>(&params, options);
+        let mut outcome = self.outcome(about, &options, start).await;
+        // The server wants other headers than the list said: it did nothing yet, and a newer list says more (HTTPM-30).
+        if outcome.as_ref().is_err_and(is_header_mismatch) && shared.lock().has_exchanges() {
+            let limits = options.deadline.unwrap_or(shared.options.call_deadline);
+            if let Some(limits) = left(limits, begun)
+                && self.newer_tools(limits).await.is_ok()
+                && let Some(limits) = left(limits, begun)
+            {
+                let options = options.with_deadline(limits);
+                outcome = self.outcome(about, &options, start).await;
+            }
+        }
+        self.read::<CallTool>(about, outcome?)
     }
 
     /// Whether a name that the list lacks is in a newer one. The call's own limits hold for that, too.
@@ -391,8 +421,17 @@ impl Client {
         } else {
             Stage::Call
         };
-        let call = self.0.shared.start_call::<M>(params, options);
-        self.finish::<M>(call, stage, M::NAME).await
+        let about = About {
+            stage,
+            subject: M::NAME,
+            method: M::NAME,
+        };
+        let raw = self
+            .outcome(about, &options, |options| {
+                self.0.shared.start_call::<M>(params, options)
+            })
+            .await?;
+        self.read::<M>(about, raw)
     }
 
     /// Makes a request given as raw JSON and returns the raw result.
@@ -408,45 +447,112 @@ impl Client {
         params: Option<&RawValue>,
         options: CallOptions,
     ) -> Result<RawJson, Error> {
-        let call = self.0.shared.start_raw_call(method, params, options);
-        self.outcome(call, Stage::Call, method).await
+        let about = About {
+            stage: Stage::Call,
+            subject: method,
+            method,
+        };
+        self.outcome(about, &options, |options| {
+            self.0.shared.start_raw_call(method, params, options)
+        })
+        .await
     }
 
-    async fn finish<M: Method>(
-        &self,
-        call: Result<Call, UsageError>,
-        stage: Stage,
-        subject: &str,
-    ) -> Result<M::Result, Error> {
-        let raw = self.outcome(call, stage, subject).await?;
-        read_result::<M>(Ok(raw)).map_err(|failure| self.call_error(stage, subject, failure))
+    /// Subscribes to changes, in the modern era: they come as [`Client::notifications`] while the subscription is kept. It is
+    /// opened again when it is cut off; then [`MissedChanges`](mcp_proto::connection::ServerNotification::MissedChanges) is
+    /// told first.
+    ///
+    /// # Errors
+    /// When the server promises none of it, in the legacy era, and when the connection is over.
+    pub fn listen(&self, filter: &ListenFilter) -> Result<Subscription, Error> {
+        let shared = &self.0.shared;
+        let (outcome, _) = shared.update(|state| {
+            let id = state.connection.listen(filter, NO_SLOT, now())?;
+            state.subscriptions.open(id);
+            Ok(id)
+        });
+        let id = outcome.map_err(|error| {
+            Error::usage(&shared.server, Stage::Call, "subscriptions/listen", error)
+        })?;
+        // There may be an earlier deadline now.
+        shared.attention.notify_one();
+        Ok(Subscription::new(Arc::clone(shared), id))
     }
 
+    fn read<M: Method>(&self, about: About<'_>, raw: RawJson) -> Result<M::Result, Error> {
+        read_result::<M>(Ok(raw))
+            .map_err(|failure| self.call_error(about.stage, about.subject, failure))
+    }
+
+    /// One logical call, from its start to its outcome.
+    ///
+    /// While a new session is being opened it waits. What was lost on the way is repeated once if that is safe: by the
+    /// method, or by the host's word (D2, HTTPM-09). All of it happens within one budget of time.
     async fn outcome(
         &self,
-        call: Result<Call, UsageError>,
-        stage: Stage,
-        subject: &str,
+        about: About<'_>,
+        options: &CallOptions,
+        start: impl Fn(&CallOptions) -> Result<Call, UsageError>,
     ) -> Result<RawJson, Error> {
-        match call {
-            Ok(call) => call
-                .await
-                .map_err(|failure| self.call_error(stage, subject, failure)),
-            Err(UsageError::Closed) => {
-                let state = self.0.shared.lock();
-                let end = state
-                    .ended
-                    .clone()
-                    .unwrap_or_else(|| ChannelEnd::new("the connection was closed"));
-                let evidence = state.evidence.clone();
-                drop(state);
-                Err(
-                    Error::not_connected(&self.0.shared.server, stage, subject, end)
-                        .with_evidence(evidence),
-                )
+        let shared = &self.0.shared;
+        let About {
+            stage,
+            subject,
+            method,
+        } = about;
+        let limits = options.deadline.unwrap_or(shared.options.call_deadline);
+        let begun = Instant::now();
+        let mut may_repeat = options.repeatable || is_safe_to_repeat(method);
+        let mut shortened: Option<CallOptions> = None;
+        loop {
+            let failure = match start(shortened.as_ref().unwrap_or(options)) {
+                Ok(call) => match call.await {
+                    Ok(raw) => return Ok(raw),
+                    Err(failure) => failure,
+                },
+                Err(UsageError::NotReady) => {
+                    self.ready_again(limits, begun)
+                        .await
+                        .map_err(|failure| self.call_error(stage, subject, failure))?;
+                    continue;
+                }
+                Err(UsageError::Closed) => return Err(self.not_connected(stage, subject)),
+                Err(error) => return Err(Error::usage(&shared.server, stage, subject, error)),
+            };
+            match left(limits, begun) {
+                Some(limits) if may_repeat && was_lost(&failure) => {
+                    may_repeat = false;
+                    shortened = Some(options.clone().with_deadline(limits));
+                }
+                _ => return Err(self.call_error(stage, subject, failure)),
             }
-            Err(error) => Err(Error::usage(&self.0.shared.server, stage, subject, error)),
         }
+    }
+
+    /// Waits until requests can be sent again, or the connection is over.
+    async fn ready_again(&self, limits: Deadline, begun: Instant) -> Result<(), CallFailure> {
+        let shared = &self.0.shared;
+        let ready = shared.phase(|phase| !matches!(phase, Phase::Restoring | Phase::Starting));
+        let total = limits.total.unwrap_or(Duration::MAX);
+        let time = total.saturating_sub(begun.elapsed());
+        match tokio::time::timeout(time, ready).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(CallFailure::TimedOut {
+                timed_out: TimedOut::new(TimeoutKind::Total, total),
+                sent: false,
+            }),
+        }
+    }
+
+    fn not_connected(&self, stage: Stage, subject: &str) -> Error {
+        let state = self.0.shared.lock();
+        let end = state
+            .ended
+            .clone()
+            .unwrap_or_else(|| ChannelEnd::new("the connection was closed"));
+        let evidence = state.evidence.clone();
+        drop(state);
+        Error::not_connected(&self.0.shared.server, stage, subject, end).with_evidence(evidence)
     }
 
     fn call_error(&self, stage: Stage, subject: &str, failure: CallFailure) -> Error {
@@ -455,6 +561,84 @@ impl Client {
             _ => Evidence::default(),
         };
         Error::call(&self.0.shared.server, stage, subject, failure).with_evidence(evidence)
+    }
+}
+
+/// What a call is about, for errors and policies.
+#[derive(Clone, Copy)]
+struct About<'a> {
+    stage: Stage,
+    subject: &'a str,
+    method: &'a str,
+}
+
+/// The token of what belongs to no call.
+pub(crate) const NO_SLOT: usize = usize::MAX;
+
+/// What is left of a budget; `None` when there is nothing.
+fn left(limits: Deadline, begun: Instant) -> Option<Deadline> {
+    let Some(total) = limits.total else {
+        return Some(limits);
+    };
+    let total = total.saturating_sub(begun.elapsed());
+    (!total.is_zero()).then_some(Deadline::new(limits.idle, Some(total)))
+}
+
+/// Whether the answer was lost on the way, while the connection goes on.
+fn was_lost(failure: &CallFailure) -> bool {
+    matches!(
+        failure,
+        CallFailure::Http(HttpFailure {
+            kind: HttpFailureKind::Cut
+                | HttpFailureKind::SessionLost
+                | HttpFailureKind::StreamEnded,
+            ..
+        })
+    )
+}
+
+fn is_header_mismatch(error: &Error) -> bool {
+    error
+        .as_rpc()
+        .is_some_and(|error| error.code == mcp_proto::code::HEADER_MISMATCH)
+}
+
+/// Looks at what tools want as header fields, where there are headers (HTTPM-26, HTTPM-29).
+struct HeaderCheck<'a> {
+    applies: bool,
+    server: &'a str,
+    tools: ToolHeaders,
+}
+
+impl<'a> HeaderCheck<'a> {
+    fn new(applies: bool, server: &'a str) -> Self {
+        Self {
+            applies,
+            server,
+            tools: ToolHeaders::new(),
+        }
+    }
+
+    /// The tool, unless what it wants is not valid.
+    fn check(&mut self, tool: Tool, notes: &mut Vec<ToolListNote>) -> Option<Tool> {
+        if !self.applies {
+            return Some(tool);
+        }
+        match MirroredParams::read(&tool.input_schema) {
+            Ok(mirrored) if mirrored.is_empty() => Some(tool),
+            Ok(mirrored) => {
+                self.tools.insert(tool.name.clone(), mirrored);
+                Some(tool)
+            }
+            Err(reason) => {
+                tracing::warn!(target: "mcp_client", server = self.server, tool = tool.name, %reason, "a tool is left out");
+                notes.push(ToolListNote::InvalidHeaders {
+                    name: tool.name,
+                    reason,
+                });
+                None
+            }
+        }
     }
 }
 

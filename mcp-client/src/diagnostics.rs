@@ -60,6 +60,12 @@ impl Diagnostics {
                 self.stray_answers += 1
             }
             Diagnostic::UnknownProgress => self.stray_progress += 1,
+            Diagnostic::NotTaken(failure) => {
+                self.violation(redactor.redact(&format!("a message was not taken: {failure}")))
+            }
+            Diagnostic::NotRestored { method, reason } => self.violation(redactor.redact(
+                &format!("{method} could not be repeated in the new session: {reason}"),
+            )),
             Diagnostic::PeerError(error) => self.violation(redactor.redact(&error.to_string())),
             Diagnostic::Violation(violation) => {
                 self.violation(redactor.redact(&violation.to_string()))

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_proto::ChannelEnd;
-use mcp_proto::lifecycle::HandshakeError;
+use mcp_proto::lifecycle::{HandshakeError, ReopenAs};
 use tokio::time::Instant;
 
-use crate::shared::{Directive, Phase, Shared, StartFailure, now};
+use crate::shared::{Directive, Phase, Shared, StartFailure, State, now};
 use crate::transport::{
-    Channel, ChannelControl, CloseReport, Connector, FrameSource, MessageSink, Received,
+    Channel, ChannelControl, ChannelOf, CloseReport, Connector, MessageSink, MessageSource,
+    OpenError, Received,
 };
 
 /// How long answers may still arrive after the server stopped taking requests.
@@ -49,17 +50,17 @@ impl<C: Connector> Driver<C> {
 
     /// Opens channels one after the other until the connection is over.
     async fn channels(&mut self) -> Phase {
-        let mut reopening = false;
+        let mut reopening: Option<ReopenAs> = None;
         loop {
             let shared = Arc::clone(&self.shared);
             let opened = tokio::select! {
                 biased;
                 () = close_requested(&shared) => None,
-                opened = self.connector.open() => Some(opened),
+                opened = open(&mut self.connector, reopening) => Some(opened),
             };
             let channel = match opened {
                 Some(Ok(channel)) => channel,
-                Some(Err(error)) if !reopening => {
+                Some(Err(error)) if reopening.is_none() => {
                     return Phase::Failed(StartFailure::Open(Arc::new(error)));
                 }
                 Some(Err(error)) => {
@@ -75,27 +76,29 @@ impl<C: Connector> Driver<C> {
                     return self.over(CloseReport::default());
                 }
             };
+            let Channel {
+                kind,
+                sink,
+                source,
+                control,
+            } = channel;
             let ((), mut directive) = self.shared.update(|state| {
-                if reopening {
+                state.connection.set_channel(kind);
+                if reopening.is_some() {
                     state.connection.handle_channel_opened(now())
                 } else {
                     state.connection.start(now())
                 }
             });
-            let Channel {
-                sink,
-                source,
-                control,
-            } = channel;
             if directive == Directive::Continue {
                 directive = run_channel(&self.shared, sink, source, &control).await;
             }
             let report = control.close().await;
             let evidence = control.evidence();
             self.shared.lock().evidence = evidence;
-            if directive == Directive::Reopen {
-                tracing::debug!(target: "mcp_client", server = %self.shared.server, "the server ended over the probe; starting it again");
-                reopening = true;
+            if let Directive::Reopen(channel) = directive {
+                tracing::debug!(target: "mcp_client", server = %self.shared.server, ?channel, "another channel is wanted");
+                reopening = Some(channel);
                 continue;
             }
             return self.over(report);
@@ -112,6 +115,16 @@ impl<C: Connector> Driver<C> {
     }
 }
 
+async fn open<C: Connector>(
+    connector: &mut C,
+    reopening: Option<ReopenAs>,
+) -> Result<ChannelOf<C>, OpenError> {
+    match reopening {
+        None => connector.open().await,
+        Some(channel) => connector.reopen(channel).await,
+    }
+}
+
 /// Completes when somebody wants the client closed.
 async fn close_requested(shared: &Shared) {
     loop {
@@ -123,7 +136,7 @@ async fn close_requested(shared: &Shared) {
 }
 
 /// Moves messages until the channel, or the connection on it, is over. The halves are dropped on return.
-async fn run_channel<S: MessageSink, R: FrameSource, C: ChannelControl>(
+async fn run_channel<S: MessageSink, R: MessageSource, C: ChannelControl>(
     shared: &Shared,
     mut sink: S,
     mut source: R,
@@ -166,18 +179,20 @@ async fn run_channel<S: MessageSink, R: FrameSource, C: ChannelControl>(
                 Directive::Continue
             }
             received = source.recv() => match received {
-                Received::Frame(frame) => {
-                    shared.update(|state| {
-                        state.connection.handle_frame(frame, now());
-                        for _ in 1..MAX_FRAMES_PER_LOCK {
-                            let Some(frame) = source.try_recv() else { break };
-                            state.connection.handle_frame(frame, now());
-                        }
-                    }).1
-                }
                 Received::End(end) => break end,
+                received => shared.update(|state| {
+                    handle(state, received);
+                    for _ in 1..MAX_FRAMES_PER_LOCK {
+                        let Some(received) = source.try_recv() else { break };
+                        handle(state, received);
+                    }
+                }).1,
             },
         };
+        if let Some(agreement) = shared.newly_agreed() {
+            control.agreed(&agreement);
+            shared.lock().facts = control.facts();
+        }
         if directive != Directive::Continue {
             return directive;
         }
@@ -197,11 +212,28 @@ async fn run_channel<S: MessageSink, R: FrameSource, C: ChannelControl>(
     }
 }
 
+/// Hands one input to the connection.
+fn handle(state: &mut State, received: Received) {
+    let connection = &mut state.connection;
+    match received {
+        Received::Frame(frame) => connection.handle_frame(frame, now()),
+        Received::Message(message) => connection.handle_exchange_message(message, now()),
+        Received::ExchangeFailed { origin, failure } => {
+            connection.handle_exchange_end(origin, failure, now());
+        }
+        Received::MissedChanges => connection.handle_missed_changes(),
+        Received::Quirk(quirk) => connection.handle_quirk(quirk),
+        Received::End(end) => connection.handle_channel_end(end, now()),
+    }
+}
+
 /// Sends what is ready, again and again; returns why it can't any more.
 async fn write_loop<S: MessageSink>(shared: &Shared, sink: &mut S) -> ChannelEnd {
     let mut batch = VecDeque::new();
+    let mut aborts = Vec::new();
     loop {
-        shared.take_transmits(&mut batch);
+        shared.take_transmits(&mut batch, &mut aborts);
+        aborts.drain(..).for_each(|request| sink.abort(request));
         if batch.is_empty() {
             shared.outgoing.notified().await;
         } else if let Err(end) = sink.send(&mut batch).await {

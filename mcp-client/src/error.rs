@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use mcp_jsonrpc::ErrorObject;
+use mcp_proto::http::{Delivery, HttpFailure, HttpFailureKind};
 use mcp_proto::lifecycle::{HandshakeError, HandshakeFailure};
 use mcp_proto::{CallFailure, ChannelEnd, PeerFault, UsageError};
 
@@ -50,12 +51,18 @@ pub enum ErrorKind {
     Handshake,
     /// The server's answer breaks the protocol.
     InvalidAnswer,
+    /// The server refused the request as it is: too large, or too many.
+    Refused,
     /// The server answered with a JSON-RPC error.
     Rpc,
     /// The server could not be started or reached.
     Start,
     /// Time ran out.
     Timeout,
+    /// The server, or something in front of it, wants to know who is asking, or does not let them in.
+    Unauthorized,
+    /// The answer to this request was lost, or something in front of the server could not reach it; the connection goes on.
+    Unavailable,
     /// The server has no tool of that name; nothing was sent.
     UnknownTool,
     /// The request can't be made as asked; nothing was sent.
@@ -196,8 +203,13 @@ impl Error {
                 failure: HandshakeFailure::ReopenFailed { .. },
                 ..
             }) => ErrorKind::Start,
+            Cause::Handshake(HandshakeError {
+                failure: HandshakeFailure::Http { failure, .. },
+                ..
+            }) if kind_of_http(failure) != ErrorKind::InvalidAnswer => kind_of_http(failure),
             Cause::Handshake(_) => ErrorKind::Handshake,
-            Cause::Call(CallFailure::Rpc(_)) => ErrorKind::Rpc,
+            Cause::Call(CallFailure::Rpc { .. }) => ErrorKind::Rpc,
+            Cause::Call(CallFailure::Http(failure)) => kind_of_http(failure),
             Cause::Call(CallFailure::TimedOut { .. }) => ErrorKind::Timeout,
             Cause::Call(CallFailure::Peer(_)) => ErrorKind::InvalidAnswer,
             Cause::Call(_) => ErrorKind::ConnectionLost,
@@ -222,7 +234,7 @@ impl Error {
     /// Whether the request reached the server.
     pub fn was_sent(&self) -> Sent {
         match &self.0.cause {
-            Cause::Call(CallFailure::Rpc(_) | CallFailure::Peer(_)) => Sent::Yes,
+            Cause::Call(CallFailure::Rpc { .. } | CallFailure::Peer(_)) => Sent::Yes,
             Cause::Call(failure) if failure.sent() => Sent::Unknown,
             _ => Sent::No,
         }
@@ -241,12 +253,32 @@ impl Error {
     /// The server's own JSON-RPC error.
     pub fn as_rpc(&self) -> Option<&ErrorObject> {
         match &self.0.cause {
-            Cause::Call(CallFailure::Rpc(error))
+            Cause::Call(CallFailure::Rpc { error, .. })
             | Cause::Handshake(HandshakeError {
                 failure: HandshakeFailure::Refused { error, .. },
                 ..
             }) => Some(error),
             _ => None,
+        }
+    }
+
+    /// What HTTP brought in place of an answer.
+    pub fn as_http(&self) -> Option<&HttpFailure> {
+        match &self.0.cause {
+            Cause::Call(CallFailure::Http(failure))
+            | Cause::Handshake(HandshakeError {
+                failure: HandshakeFailure::Http { failure, .. },
+                ..
+            }) => Some(failure),
+            _ => None,
+        }
+    }
+
+    /// The HTTP status that the failure came with.
+    pub fn http_status(&self) -> Option<u16> {
+        match &self.0.cause {
+            Cause::Call(CallFailure::Rpc { http_status, .. }) => *http_status,
+            _ => self.as_http()?.status,
         }
     }
 
@@ -298,7 +330,16 @@ impl fmt::Display for Error {
                 ..
             }) => f.write_str("the server did not answer in time"),
             Cause::Handshake(_) => f.write_str("no agreement with the server"),
-            Cause::Call(CallFailure::Rpc(_)) => f.write_str("the server answered with an error"),
+            Cause::Call(CallFailure::Rpc { .. }) => {
+                f.write_str("the server answered with an error")
+            }
+            Cause::Call(CallFailure::Http(failure)) => f.write_str(match failure.delivery {
+                Delivery::NotSent => "the server could not be reached; nothing was sent",
+                Delivery::Refused => "the server refused the request; it was not carried out",
+                Delivery::Unknown => {
+                    "no usable answer; whether the call was carried out is unknown"
+                }
+            }),
             Cause::Call(CallFailure::Peer(_)) => {
                 f.write_str("the server's answer breaks the protocol")
             }
@@ -311,12 +352,30 @@ impl fmt::Display for Error {
     }
 }
 
+fn kind_of_http(failure: &HttpFailure) -> ErrorKind {
+    match failure.kind {
+        HttpFailureKind::Connect | HttpFailureKind::HeaderProvider => ErrorKind::Start,
+        HttpFailureKind::Unauthorized | HttpFailureKind::Forbidden => ErrorKind::Unauthorized,
+        HttpFailureKind::Cut
+        | HttpFailureKind::Gateway
+        | HttpFailureKind::ServerError
+        | HttpFailureKind::SessionLost
+        | HttpFailureKind::StreamEnded
+        | HttpFailureKind::Unavailable => ErrorKind::Unavailable,
+        HttpFailureKind::HeadersTooLarge
+        | HttpFailureKind::RateLimited
+        | HttpFailureKind::TooLarge => ErrorKind::Refused,
+        _ => ErrorKind::InvalidAnswer,
+    }
+}
+
 /// How much of a tool's name an error shows.
 const MAX_SHOWN_SUBJECT_BYTES: usize = 128;
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &self.0.cause {
+            Cause::Call(CallFailure::Http(failure)) => Some(failure),
             Cause::Call(failure) => Some(failure),
             Cause::Handshake(error) => Some(error),
             Cause::NotConnected(end) => Some(end),
@@ -373,10 +432,10 @@ mod tests {
                 "notes: add: the connection was lost before the call was sent",
             ),
             (
-                error(CallFailure::Rpc(ErrorObject::new(
-                    mcp_jsonrpc::ErrorCode::INVALID_PARAMS,
-                    "no",
-                ))),
+                error(CallFailure::Rpc {
+                    error: ErrorObject::new(mcp_jsonrpc::ErrorCode::INVALID_PARAMS, "no"),
+                    http_status: None,
+                }),
                 ErrorKind::Rpc,
                 Sent::Yes,
                 "notes: add: the server answered with an error",

@@ -32,8 +32,12 @@ mod catalogue;
 mod client;
 mod diagnostics;
 mod driver;
+#[cfg(feature = "http")]
+mod era_memory;
 mod error;
 mod evidence;
+#[cfg(feature = "http")]
+pub mod http;
 mod notify;
 mod options;
 mod progress;
@@ -41,6 +45,7 @@ mod redact;
 mod shared;
 #[cfg(feature = "stdio")]
 pub mod stdio;
+mod subscription;
 pub mod transport;
 
 pub use catalogue::{ToolList, ToolListNote};
@@ -50,6 +55,8 @@ pub use error::{Error, ErrorKind, Sent, Stage};
 pub use evidence::Evidence;
 pub use mcp_jsonrpc;
 pub use mcp_proto;
+pub use mcp_proto::connection::{SubscriptionChange, SubscriptionEnd};
+pub use mcp_proto::model::subscription::ListenFilter;
 pub use notify::{Notice, Notifications};
 pub use options::{CallOptions, ClientOptions, NotificationLimits};
 pub use progress::{
@@ -57,6 +64,7 @@ pub use progress::{
     progress_channel,
 };
 pub use redact::{MIN_REDACTED_BYTES, Redactor};
+pub use subscription::Subscription;
 
 /// The README's program is compiled with the documentation's.
 #[cfg(all(doctest, feature = "stdio"))]

@@ -22,6 +22,9 @@ pub struct ClientOptions {
     pub call_deadline: Deadline,
     /// Limits of a walk through a paged list.
     pub page_limits: PageLimits,
+    /// Whether a modern server that announces changes of its tools is asked to tell them, once the list was fetched (C180).
+    /// Default: yes. It costs a stream that stays open; without it the list is as fresh as the host asks for it.
+    pub watch_lists: bool,
     /// How much is kept for a slow reader of notifications.
     pub notification_limits: NotificationLimits,
 }
@@ -37,6 +40,7 @@ impl ClientOptions {
                 Some(Duration::from_secs(600)),
             ),
             page_limits: PageLimits::default(),
+            watch_lists: true,
             notification_limits: NotificationLimits::default(),
         }
     }
@@ -78,6 +82,9 @@ pub struct CallOptions {
     pub progress: Option<ProgressSender>,
     /// What is added to the request's `_meta`: trace context and the like.
     pub meta: RequestMeta,
+    /// Whether doing it twice is doing it once: then a call whose answer was lost on the way is repeated once by itself (D2).
+    /// Default: no, whatever hints a tool carries. Methods that only read are repeated anyway.
+    pub repeatable: bool,
 }
 
 impl CallOptions {
@@ -92,6 +99,13 @@ impl CallOptions {
     #[must_use]
     pub fn with_progress(mut self, progress: ProgressSender) -> Self {
         self.progress = Some(progress);
+        self
+    }
+
+    /// Says that doing it twice is doing it once.
+    #[must_use]
+    pub fn repeatable(mut self) -> Self {
+        self.repeatable = true;
         self
     }
 

@@ -3,15 +3,17 @@
 //! A call occupies a slot in a table here; no task, channel or timer is made for it.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
 use mcp_jsonrpc::{RawJson, RequestId};
 use mcp_proto::connection::{
-    ClientConnection, Diagnostic, Event, Outbound, RequestOptions, ServerNotification,
+    ChannelKind, ClientConnection, Diagnostic, Event, Outbound, RequestOptions, ServerNotification,
+    SubscriptionId,
 };
-use mcp_proto::lifecycle::{Agreement, HandshakeError};
+use mcp_proto::lifecycle::{Agreement, HandshakeError, ReopenAs};
 use mcp_proto::method::Method;
 use mcp_proto::{CallFailure, ChannelEnd, UsageError};
 use serde_json::value::RawValue;
@@ -25,6 +27,7 @@ use crate::notify::Subscribers;
 use crate::options::{CallOptions, ClientOptions};
 use crate::progress::ProgressSender;
 use crate::redact::Redactor;
+use crate::subscription::SubscriptionSlots;
 use crate::transport::{CloseReport, OpenError};
 
 /// The table slot of a call.
@@ -43,11 +46,20 @@ pub(crate) struct Shared {
     pub(crate) progress: Notify,
     /// Lets one refresh of the tool list run at a time.
     pub(crate) refresh: tokio::sync::Mutex<()>,
+    /// An agreement came about that the channel was not told of yet.
+    newly_agreed: AtomicBool,
 }
 
 pub(crate) struct State {
     pub(crate) connection: ClientConnection<Slot>,
     pub(crate) phase: Phase,
+    /// The newest agreement, also when the connection is over.
+    pub(crate) agreement: Option<Arc<Agreement>>,
+    /// What the channel says about itself.
+    pub(crate) facts: Vec<(&'static str, String)>,
+    pub(crate) subscriptions: SubscriptionSlots,
+    /// The subscription that keeps lists fresh in the modern era (C180).
+    pub(crate) watch: Option<SubscriptionId>,
     pub(crate) close_requested: bool,
     pub(crate) diagnostics: Diagnostics,
     pub(crate) catalogue: CatalogueState,
@@ -67,6 +79,8 @@ pub(crate) struct State {
 pub(crate) enum Phase {
     Starting,
     Ready(Arc<Agreement>),
+    /// The session was lost, and another one is being opened.
+    Restoring,
     /// It never became ready; the channel is closed.
     Failed(StartFailure),
     /// It was ready, or was closed before; the channel is closed.
@@ -94,7 +108,7 @@ pub(crate) enum Directive {
     /// Close the channel: the connection failed, ended, or was told to close.
     Close,
     /// Close this channel and open another.
-    Reopen,
+    Reopen(ReopenAs),
 }
 
 /// The protocol's clock; follows tokio's, so that tests can pause it.
@@ -107,6 +121,10 @@ impl Shared {
         let state = State {
             connection: ClientConnection::new(options.config.clone()),
             phase: Phase::Starting,
+            agreement: None,
+            facts: Vec::new(),
+            subscriptions: SubscriptionSlots::default(),
+            watch: None,
             close_requested: false,
             diagnostics: Diagnostics::default(),
             catalogue: CatalogueState::default(),
@@ -125,6 +143,7 @@ impl Shared {
             attention: Notify::new(),
             progress: Notify::new(),
             refresh: tokio::sync::Mutex::new(()),
+            newly_agreed: AtomicBool::new(false),
         }
     }
 
@@ -140,6 +159,9 @@ impl Shared {
         let before = state.phase_number();
         let result = change(&mut state);
         let directive = state.take_events(&mut later);
+        if later.agreed {
+            self.newly_agreed.store(true, Ordering::Relaxed);
+        }
         let phase_changed = state.phase_number() != before;
         let outgoing = state.connection.has_transmits();
         drop(state);
@@ -154,11 +176,24 @@ impl Shared {
     }
 
     /// Takes all messages that are ready to be sent. From here on they count as possibly sent.
-    pub(crate) fn take_transmits(&self, batch: &mut VecDeque<Outbound>) {
+    pub(crate) fn take_transmits(
+        &self,
+        batch: &mut VecDeque<Outbound>,
+        aborts: &mut Vec<RequestId>,
+    ) {
         let mut state = self.lock();
+        aborts.extend(std::iter::from_fn(|| state.connection.poll_abort()));
         while let Some(message) = state.connection.poll_transmit() {
             batch.push_back(message);
         }
+    }
+
+    /// The agreement, if the channel was not told of it yet. Only the driver asks.
+    pub(crate) fn newly_agreed(&self) -> Option<Arc<Agreement>> {
+        if !self.newly_agreed.swap(false, Ordering::Relaxed) {
+            return None;
+        }
+        self.lock().agreement.clone()
     }
 
     /// When the driver's timer must ring next.
@@ -172,7 +207,7 @@ impl Shared {
     pub(crate) fn start_call<M: Method>(
         self: &Arc<Self>,
         params: &M::Params<'_>,
-        options: CallOptions,
+        options: &CallOptions,
     ) -> Result<Call, UsageError> {
         self.start(options, |connection, options, slot, now| {
             connection.request::<M>(params, options, slot, now)
@@ -184,7 +219,7 @@ impl Shared {
         self: &Arc<Self>,
         method: &str,
         params: Option<&RawValue>,
-        options: CallOptions,
+        options: &CallOptions,
     ) -> Result<Call, UsageError> {
         self.start(options, |connection, options, slot, now| {
             connection.request_raw(method, params, options, slot, now)
@@ -193,7 +228,7 @@ impl Shared {
 
     fn start(
         self: &Arc<Self>,
-        options: CallOptions,
+        options: &CallOptions,
         send: impl FnOnce(
             &mut ClientConnection<Slot>,
             &RequestOptions,
@@ -204,10 +239,10 @@ impl Shared {
         let mut request = RequestOptions::default();
         request.deadline = options.deadline.unwrap_or(self.options.call_deadline);
         request.progress = options.progress.is_some();
-        request.meta = options.meta;
+        request.meta = options.meta.clone();
         let mut state = self.lock();
         let slot = state.calls.insert(CallSlot {
-            progress: options.progress,
+            progress: options.progress.clone(),
             ..CallSlot::default()
         });
         let id = match send(&mut state.connection, &request, slot, now()) {
@@ -261,6 +296,7 @@ impl Shared {
 /// What is done when the lock is free again: a waker may run anything.
 #[derive(Default)]
 struct Later {
+    agreed: bool,
     wakers: Vec<Waker>,
     /// Dropping these wakes their readers.
     ended: Vec<ProgressSender>,
@@ -298,7 +334,10 @@ impl State {
                     }
                 }
                 Event::Notification(notification) => {
-                    if matches!(notification, ServerNotification::ToolsListChanged) {
+                    if matches!(
+                        notification,
+                        ServerNotification::ToolsListChanged | ServerNotification::MissedChanges
+                    ) {
                         self.catalogue.invalidate();
                     }
                     self.subscribers.publish(notification, &mut later.wakers);
@@ -308,13 +347,34 @@ impl State {
                     tracing::debug!(target: "mcp_client", kind = kind(&diagnostic), "odd input from the server");
                     self.diagnostics.record(&diagnostic, &self.redactor);
                 }
-                Event::Ready(agreement) => self.phase = Phase::Ready(agreement),
+                Event::Ready(agreement) => {
+                    self.agreement = Some(Arc::clone(&agreement));
+                    self.phase = Phase::Ready(agreement);
+                    later.agreed = true;
+                }
+                Event::SessionLost => {
+                    // All that was kept belongs to the lost session (C100).
+                    self.catalogue.invalidate();
+                    self.phase = Phase::Restoring;
+                }
+                Event::Subscription { id, change, .. } => {
+                    if self.watch == Some(id) {
+                        self.watched(&change);
+                    } else {
+                        later.wakers.extend(self.subscriptions.push(id, change));
+                    }
+                }
                 Event::Failed(_) | Event::Closed => directive = Directive::Close,
-                Event::Reopen => directive = Directive::Reopen,
+                Event::Reopen(channel) => directive = Directive::Reopen(channel),
                 _ => {}
             }
         }
         directive
+    }
+
+    /// Whether messages have an exchange each.
+    pub(crate) fn has_exchanges(&self) -> bool {
+        self.connection.channel() == ChannelKind::PerExchange
     }
 
     /// Ends it: nothing is answered any more. Returns who waits for notifications.
@@ -322,6 +382,7 @@ impl State {
         self.phase = phase;
         let mut wake = Vec::new();
         self.subscribers.close(&mut wake);
+        wake.extend(self.subscriptions.close());
         wake
     }
 
@@ -329,7 +390,8 @@ impl State {
         match self.phase {
             Phase::Starting => 0,
             Phase::Ready(_) => 1,
-            Phase::Failed(_) | Phase::Closed(_) => 2,
+            Phase::Restoring => 2,
+            Phase::Failed(_) | Phase::Closed(_) => 3,
         }
     }
 }
@@ -340,6 +402,8 @@ fn kind(diagnostic: &Diagnostic) -> &'static str {
         Diagnostic::DuplicateAnswer(_) => "second answer",
         Diagnostic::LateAnswer(_) => "late answer",
         Diagnostic::Noise(_) => "noise",
+        Diagnostic::NotRestored { .. } => "not restored",
+        Diagnostic::NotTaken(_) => "not taken",
         Diagnostic::PeerError(_) => "error without an id",
         Diagnostic::Quirk(_) => "quirk",
         Diagnostic::UnknownAnswer(_) => "answer to nothing",

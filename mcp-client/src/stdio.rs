@@ -5,9 +5,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use mcp_jsonrpc::frame::NdjsonFrame;
 use mcp_proto::ChannelEnd;
-use mcp_proto::connection::Outbound;
+use mcp_proto::connection::{ChannelKind, Outbound};
 use mcp_transport_stdio::{
     ChildInput, ChildReader, FrameReader, LineWriter, Process, ReadEvent, spawn,
 };
@@ -24,7 +23,7 @@ use crate::evidence::Evidence;
 use crate::options::ClientOptions;
 use crate::redact::Redactor;
 use crate::transport::{
-    Channel, ChannelControl, ChannelOf, CloseReport, Connector, FrameSource, MessageSink,
+    Channel, ChannelControl, ChannelOf, CloseReport, Connector, MessageSink, MessageSource,
     OpenError, Received,
 };
 
@@ -154,6 +153,7 @@ impl Connector for StdioConnector {
             });
         }
         Ok(Channel {
+            kind: ChannelKind::Shared,
             sink: LineSink(transport.writer),
             source: ChildSource(transport.reader),
             control: ProcessControl {
@@ -198,6 +198,7 @@ where
             .take()
             .ok_or_else(|| OpenError::new("the stream has ended"))?;
         Ok(Channel {
+            kind: ChannelKind::Shared,
             sink: LineSink(LineWriter::new(writer)),
             source: StreamSource(FrameReader::new(reader, self.max_message_bytes)),
             control: StreamControl,
@@ -229,13 +230,13 @@ impl<W: AsyncWrite + Send + Unpin + 'static> MessageSink for LineSink<W> {
 #[derive(Debug)]
 pub struct ChildSource(ChildReader);
 
-impl FrameSource for ChildSource {
+impl MessageSource for ChildSource {
     async fn recv(&mut self) -> Received {
         received(self.0.recv().await)
     }
 
-    fn try_recv(&mut self) -> Option<NdjsonFrame> {
-        self.0.try_recv()
+    fn try_recv(&mut self) -> Option<Received> {
+        self.0.try_recv().map(Received::Frame)
     }
 }
 
@@ -243,13 +244,13 @@ impl FrameSource for ChildSource {
 #[derive(Debug)]
 pub(crate) struct StreamSource<R>(FrameReader<R>);
 
-impl<R: AsyncRead + Send + Unpin + 'static> FrameSource for StreamSource<R> {
+impl<R: AsyncRead + Send + Unpin + 'static> MessageSource for StreamSource<R> {
     async fn recv(&mut self) -> Received {
         received(self.0.recv().await)
     }
 
-    fn try_recv(&mut self) -> Option<NdjsonFrame> {
-        self.0.try_recv()
+    fn try_recv(&mut self) -> Option<Received> {
+        self.0.try_recv().map(Received::Frame)
     }
 }
 

@@ -8,9 +8,13 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 
+use mcp_jsonrpc::RequestId;
 use mcp_jsonrpc::frame::NdjsonFrame;
 use mcp_proto::ChannelEnd;
-use mcp_proto::connection::Outbound;
+use mcp_proto::connection::{ChannelKind, ExchangeMessage, Outbound};
+use mcp_proto::http::HttpFailure;
+use mcp_proto::lifecycle::{Agreement, ReopenAs};
+use mcp_proto::quirk::Quirk;
 
 use crate::evidence::Evidence;
 use crate::redact::Redactor;
@@ -20,7 +24,7 @@ pub trait Connector: Send + 'static {
     /// The sending half of a channel.
     type Sink: MessageSink;
     /// The receiving half of a channel.
-    type Source: FrameSource;
+    type Source: MessageSource;
     /// The rest of a channel: closing it, and evidence about it.
     type Control: ChannelControl;
 
@@ -29,6 +33,18 @@ pub trait Connector: Send + 'static {
     /// # Cancel safety
     /// Dropping the future must leave nothing behind: no process, no connection.
     fn open(&mut self) -> impl Future<Output = Result<ChannelOf<Self>, OpenError>> + Send;
+
+    /// Opens a channel in place of one that was closed, of the kind that is wanted now. Default: as the first.
+    ///
+    /// # Cancel safety
+    /// As [`Connector::open`].
+    fn reopen(
+        &mut self,
+        channel: ReopenAs,
+    ) -> impl Future<Output = Result<ChannelOf<Self>, OpenError>> + Send {
+        let _ = channel;
+        self.open()
+    }
 
     /// What must not be shown of what servers write: the secrets that they were given. Default: nothing.
     fn redactor(&self) -> Redactor {
@@ -46,6 +62,8 @@ pub trait Connector: Send + 'static {
     reason = "transports outside this crate build it"
 )]
 pub struct Channel<S, R, C> {
+    /// How it carries messages.
+    pub kind: ChannelKind,
     /// The sending half.
     pub sink: S,
     /// The receiving half.
@@ -71,31 +89,50 @@ pub trait MessageSink: Send + 'static {
         &mut self,
         messages: &mut VecDeque<Outbound>,
     ) -> impl Future<Output = Result<(), ChannelEnd>> + Send;
+
+    /// Abandons a request's exchange: closes its stream. Only where messages have an exchange each; unknown ids are to be
+    /// ignored.
+    fn abort(&mut self, request: RequestId) {
+        let _ = request;
+    }
 }
 
-/// Receives frames.
-pub trait FrameSource: Send + 'static {
-    /// The next frame, or the end.
+/// Receives what the server sends.
+pub trait MessageSource: Send + 'static {
+    /// The next thing, or the end.
     ///
     /// # Cancel safety
     /// The future is dropped at any point and made again; nothing that was read may be lost with it (C012).
     fn recv(&mut self) -> impl Future<Output = Received> + Send;
 
-    /// A frame that is there already, without waiting. Lets the driver handle what came together together.
-    fn try_recv(&mut self) -> Option<NdjsonFrame> {
+    /// What is there already, without waiting, but never the end. Lets the driver handle what came together together.
+    fn try_recv(&mut self) -> Option<Received> {
         None
     }
 }
 
-/// What a [`FrameSource`] yields.
+/// What a [`MessageSource`] yields.
 #[derive(Debug)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "a channel yields frames and then ends"
+    reason = "the driver must handle each kind of input"
 )]
 pub enum Received {
-    /// A frame.
+    /// A frame of a channel that all messages share.
     Frame(NdjsonFrame),
+    /// A message on an exchange.
+    Message(ExchangeMessage),
+    /// An exchange ended without bringing what it was for.
+    ExchangeFailed {
+        /// The request that opened it, if it was one.
+        origin: Option<RequestId>,
+        /// Why.
+        failure: HttpFailure,
+    },
+    /// What the server says by itself was interrupted: changes may have been missed.
+    MissedChanges,
+    /// A rule was broken in a way that is tolerated.
+    Quirk(Quirk),
     /// The channel ended; nothing follows.
     End(ChannelEnd),
 }
@@ -109,6 +146,16 @@ pub trait ChannelControl: Send + Sync + 'static {
     /// is about to exit, and its status says more than the closed output.
     fn explain_end(&self, end: ChannelEnd) -> impl Future<Output = ChannelEnd> + Send {
         std::future::ready(end)
+    }
+
+    /// Tells what was agreed on, each time it was.
+    fn agreed(&self, agreement: &Agreement) {
+        let _ = agreement;
+    }
+
+    /// What there is to know about the channel, in words: `("transport", "Streamable HTTP")`.
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
     }
 
     /// What there is to show about the other side.

@@ -123,6 +123,28 @@ pub(crate) fn only_in(method: &str) -> Option<Era> {
     }
 }
 
+/// Whether a request can be made again when nobody knows what became of it: it only reads, or doing it twice is doing it
+/// once (HTTPM-09). Never true for `tools/call` (D2).
+pub fn is_safe_to_repeat(method: &str) -> bool {
+    matches!(
+        method,
+        "completion/complete"
+            | "logging/setLevel"
+            | "ping"
+            | "prompts/get"
+            | "prompts/list"
+            | "resources/list"
+            | "resources/read"
+            | "resources/subscribe"
+            | "resources/templates/list"
+            | "resources/unsubscribe"
+            | "server/discover"
+            | "tasks/get"
+            | "tasks/list"
+            | "tools/list"
+    )
+}
+
 /// Methods that open a connection: never for the host to call.
 pub(crate) fn belongs_to_lifecycle(method: &str) -> bool {
     matches!(method, "initialize" | "notifications/initialized")

@@ -9,7 +9,7 @@ use mcp_client::mcp_jsonrpc::frame::NdjsonFrame;
 use mcp_client::mcp_proto::ChannelEnd;
 use mcp_client::mcp_proto::connection::Outbound;
 use mcp_client::transport::{
-    Channel, ChannelControl, ChannelOf, CloseReport, Connector, FrameSource, MessageSink,
+    Channel, ChannelControl, ChannelOf, CloseReport, Connector, MessageSink, MessageSource,
     OpenError, Received,
 };
 use mcp_client::{Client, ClientOptions};
@@ -118,6 +118,7 @@ impl Connector for Scripted {
         let (sender, receiver) = mpsc::unbounded_channel();
         *self.log.to_client.lock().unwrap() = Some(sender.clone());
         Ok(Channel {
+            kind: mcp_proto::connection::ChannelKind::Shared,
             sink: Sink(Arc::clone(&self.script), Arc::clone(&self.log), sender),
             source: Source(receiver),
             control: Control(Arc::clone(&self.log)),
@@ -155,7 +156,7 @@ impl MessageSink for Sink {
     }
 }
 
-impl FrameSource for Source {
+impl MessageSource for Source {
     async fn recv(&mut self) -> Received {
         self.0
             .recv()

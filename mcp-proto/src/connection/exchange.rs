@@ -10,10 +10,11 @@ use bytes::Bytes;
 use mcp_jsonrpc::RequestId;
 
 use super::client::{ClientConnection, Pending};
-use super::event::Diagnostic;
+use super::event::{Diagnostic, Event, ServerNotification};
 use super::inbound::Reply;
 use crate::error::CallFailure;
 use crate::http::{Delivery, HttpFailure, HttpFailureKind};
+use crate::quirk::Quirk;
 
 /// How a channel carries messages.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -126,6 +127,17 @@ impl<T: Clone> ClientConnection<T> {
         if self.in_flight.get(&id).is_some() {
             self.answered(id, Reply::Http(failure), now);
         }
+    }
+
+    /// The transport tolerated something.
+    pub fn handle_quirk(&mut self, quirk: Quirk) {
+        self.note(Diagnostic::Quirk(quirk));
+    }
+
+    /// The transport had a gap in what the server says by itself.
+    pub fn handle_missed_changes(&mut self) {
+        self.events
+            .push_back(Event::Notification(ServerNotification::MissedChanges));
     }
 
     /// Takes over a request's exchange that nobody needs any more.

@@ -70,6 +70,8 @@ pub enum HttpFailureKind {
     RateLimited,
     /// A redirect that is not followed (HTTP-13).
     Redirect,
+    /// The session id that the server gave is not visible ASCII (HTTPL-11).
+    SessionId,
     /// 404 to a request with a session (HTTPL-12).
     SessionLost,
     /// Any other 5xx.
@@ -164,6 +166,24 @@ impl HttpFailure {
     }
 }
 
+/// Whether the body of a refusal to a request with a session says that the session is gone, although the status is not 404
+/// (C099).
+pub fn names_lost_session(status: u16, body: &[u8]) -> bool {
+    const GONE: &[&str] = &[
+        "not found",
+        "expired",
+        "invalid",
+        "no valid",
+        "unknown",
+        "missing",
+    ];
+    if !matches!(status, 400 | 401 | 410) {
+        return false;
+    }
+    let text = String::from_utf8_lossy(body).to_ascii_lowercase();
+    text.contains("session") && GONE.iter().any(|word| text.contains(word))
+}
+
 /// As [`HttpFailure::suggests_old_transport`], from a status alone.
 pub(crate) fn suggests_old_transport(status: u16) -> bool {
     matches!(status, 400 | 404 | 405)
@@ -198,6 +218,9 @@ impl fmt::Display for HttpFailure {
             HttpFailureKind::RateLimited => "too many requests",
             HttpFailureKind::Redirect => "the server redirects, which is not followed",
             HttpFailureKind::ServerError => "the server failed",
+            HttpFailureKind::SessionId => {
+                "the session id that the server gave is not visible ASCII"
+            }
             HttpFailureKind::SessionLost => "the server has forgotten the session",
             HttpFailureKind::Status => "the request was not accepted",
             HttpFailureKind::StreamEnded => "the stream ended without an answer",
@@ -250,6 +273,29 @@ mod tests {
                 (failure.kind, failure.delivery, failure.is_legacy_evidence()),
                 (kind, delivery, legacy),
                 "{status}"
+            );
+        }
+    }
+
+    #[test]
+    fn c099_words_tell_a_lost_session() {
+        let cases = [
+            (
+                400,
+                r#"{"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}"#,
+                true,
+            ),
+            (401, "Session expired", true),
+            (400, "bad arguments", false),
+            (400, "the session variable x is too long", false),
+            (403, "session not found", false),
+            (500, "session not found", false),
+        ];
+        for (status, body, lost) in cases {
+            assert_eq!(
+                names_lost_session(status, body.as_bytes()),
+                lost,
+                "{status} {body}"
             );
         }
     }

@@ -33,7 +33,6 @@ pub(crate) struct HttpClient {
     is_forwarded: bool,
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "used by the exchanges"))]
 impl HttpClient {
     /// Checks the settings; connects to nothing yet. For `https` it reads the certificates of the system.
     ///

@@ -19,7 +19,6 @@ mod tls;
 mod tunnel;
 mod verify;
 
-#[cfg_attr(not(test), expect(unused_imports, reason = "used by the exchanges"))]
 pub(crate) use client::HttpClient;
 pub use dialer::{AsyncReadWrite, Dialer};
 pub use error::{SendError, SetupError};

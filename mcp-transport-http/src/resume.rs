@@ -1,0 +1,116 @@
+//! Resuming a legacy stream where it broke: when, how often, and with what (HTTPL-30 to HTTPL-35).
+
+use std::time::Duration;
+
+use http::HeaderName;
+use mcp_proto::backoff::Backoff;
+use mcp_proto::http::{AnswerForm, HttpFailure, HttpFailureKind, names_lost_session};
+
+use crate::body::Body;
+use crate::exchange::last_event_id;
+use crate::request::{Ask, Context, form};
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Waits where the server named none.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// What is known of one stream.
+#[derive(Debug)]
+pub(crate) struct Resumption<'a> {
+    context: &'a Context,
+    /// The id of the newest whole event.
+    last_id: Option<String>,
+    retry: Option<Duration>,
+    backoff: Backoff,
+    /// Attempts since anything new came.
+    attempts: u32,
+}
+
+impl<'a> Resumption<'a> {
+    pub(crate) fn new(context: &'a Context) -> Self {
+        Self {
+            context,
+            last_id: None,
+            retry: None,
+            backoff: Backoff::new(FIRST_WAIT, LONGEST_WAIT, context.jitter_seed()),
+            attempts: 0,
+        }
+    }
+
+    /// An event came.
+    pub(crate) fn note(&mut self, id: Option<String>, retry: Option<Duration>) {
+        if id.is_some() && id != self.last_id {
+            self.last_id = id;
+            self.attempts = 0;
+            self.backoff.reset();
+        }
+        if retry.is_some() {
+            self.retry = retry;
+        }
+    }
+
+    /// How long to wait: what the server asked for, or longer each time (HTTPL-32).
+    pub(crate) fn wait(&mut self) -> Duration {
+        let own = self.backoff.next_delay();
+        self.retry
+            .unwrap_or(own)
+            .min(self.context.server.limits.longest_resume_wait)
+    }
+
+    /// Waits and opens the stream again behind the last event. `failure` is how it broke, and stays the reason when it can't
+    /// be resumed.
+    pub(crate) async fn resume(&mut self, failure: HttpFailure) -> Result<Body, HttpFailure> {
+        let mut failure = failure;
+        let Some(id) = self.last_id.as_deref().and_then(last_event_id) else {
+            return Err(failure);
+        };
+        loop {
+            let limit = self.context.server.limits.max_resumptions;
+            if self.attempts >= limit {
+                failure.kind = HttpFailureKind::StreamEnded;
+                failure.detail = format!(
+                    "and was resumed {limit} times without anything new (limit max_resumptions)"
+                );
+                return Err(failure);
+            }
+            self.attempts += 1;
+            tokio::time::sleep(self.wait()).await;
+            let mut ask = Ask::events();
+            self.context.session.add_to(&mut ask.headers);
+            let in_session = self.context.session.id().is_some();
+            ask.headers.insert(LAST_EVENT_ID, id.clone());
+            let response = match self.context.ask(&ask).await {
+                Ok(response) => response,
+                // Not reached: the network may come back.
+                Err(_) => continue,
+            };
+            let status = response.status().as_u16();
+            match form(&response) {
+                AnswerForm::EventStream | AnswerForm::Unlabelled => {
+                    let (head, incoming) = response.into_parts();
+                    return Body::new(&head.headers, incoming)
+                        .map_err(|error| self.context.broken(error, status));
+                }
+                // In front of the server something is broken, or it is just starting again.
+                AnswerForm::Error if matches!(status, 429 | 502 | 503 | 504) => {
+                    self.context.discard(response).await;
+                }
+                _ => {
+                    let (refusal, body) = self.context.refusal(response, in_session).await;
+                    // The session is gone, and what became of the request is unknown.
+                    let lost = refusal.kind == HttpFailureKind::SessionLost
+                        || (in_session && names_lost_session(status, &body));
+                    failure.kind = if lost {
+                        HttpFailureKind::SessionLost
+                    } else {
+                        HttpFailureKind::StreamEnded
+                    };
+                    failure.detail = format!("and resuming it was answered with {refusal}");
+                    return Err(failure);
+                }
+            }
+        }
+    }
+}
