@@ -5,6 +5,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 
 use super::error::{SendError, SetupError};
 use super::options::ProxyChoice;
+use super::resolve::{address_of, port_of};
 use crate::endpoint::Endpoint;
 
 /// A proxy. Shows no credentials: the header's value is marked as sensitive.
@@ -45,10 +46,8 @@ impl Proxy {
                 "{scheme}: proxies are not supported; only http: proxies are"
             )));
         }
-        let host = found.uri().host().unwrap_or_default();
-        let port = found.uri().port_u16().unwrap_or(80);
         Ok(Self {
-            address: format!("{host}:{port}"),
+            address: address_of(found.uri()),
             authorization: found.basic_auth().cloned(),
             setting: setting.to_owned(),
             uri: found.uri().clone(),
@@ -117,7 +116,7 @@ fn from_environment(
 
 /// Whether `NO_PROXY` names the target.
 fn is_excepted(target: &Uri, exceptions: &str) -> bool {
-    let port = super::dial::port_of(target);
+    let port = port_of(target);
     let entries: Vec<&str> = exceptions
         .split(',')
         .map(str::trim)

@@ -14,7 +14,7 @@ use rustls::{
     SignatureScheme,
 };
 
-use super::failure::{chain, find, shorten};
+use super::failure::{chain, find, find_last, shorten};
 use super::names;
 
 /// Where the certificates that are trusted come from.
@@ -248,7 +248,7 @@ pub(super) fn tls_reason(error: &(dyn StdError + 'static)) -> String {
             "it has no TLS in common with this client, which speaks TLS 1.2 and 1.3 ({problem:?})"
         ),
         Some(error) => error.to_string(),
-        None => match find::<io::Error>(error).map(io::Error::kind) {
+        None => match find_last::<io::Error>(error).map(io::Error::kind) {
             Some(io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => {
                 "it closed the connection in the handshake; is it an https: server?".to_owned()
             }

@@ -1,5 +1,7 @@
 //! What servers and proxies do to connections.
 
+#[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
+mod authority;
 mod dialling;
 mod http2;
 mod kit;
