@@ -56,17 +56,16 @@ fn name(mut parts: &[u8]) -> Option<String> {
             set = rest;
             let (kind, value) = expect(part, OBJECT_IDENTIFIER)?;
             let (tag, value, _) = element(value)?;
-            if let Some(rank) = PARTS.iter().position(|(known, _)| *known == kind) {
-                found.push((rank, shorten(&text(tag, value), MAX_NAME)));
+            let mut known = PARTS.iter().enumerate();
+            if let Some((rank, (_, label))) = known.find(|(_, (part, _))| *part == kind) {
+                let value = shorten(&text(tag, value), MAX_NAME);
+                found.push((rank, format!("{label}={value}")));
             }
         }
     }
     found.sort_by_key(|(rank, _)| *rank);
     found.truncate(4);
-    let found: Vec<String> = found
-        .iter()
-        .filter_map(|(rank, value)| Some(format!("{}={value}", PARTS.get(*rank)?.1)))
-        .collect();
+    let found: Vec<String> = found.into_iter().map(|(_, part)| part).collect();
     (!found.is_empty()).then(|| found.join(", "))
 }
 

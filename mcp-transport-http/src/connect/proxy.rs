@@ -33,6 +33,8 @@ impl Proxy {
             .all(value.trim())
             .build()
             .intercept(&Uri::from_static("http://target.invalid/"))
+            // An `@` in a password leaves half of it to the host.
+            .filter(|found| found.uri().authority().is_none_or(|a| !a.as_str().contains('@')))
             .ok_or_else(|| {
                 wrong(
                     "not the URL of a proxy; expected http://host:port or http://user:password@host:port, with \

@@ -104,7 +104,7 @@ impl Explaining {
                 let names: Vec<String> = presented
                     .iter()
                     .take(5)
-                    .map(|name| shorten(name, 100))
+                    .map(|name| shorten(plain(name), 100))
                     .collect();
                 let names = if names.is_empty() {
                     "no name".to_owned()
@@ -130,6 +130,14 @@ impl Explaining {
             ),
         }
     }
+}
+
+/// The name in what a verifier writes as `DnsName("a.example")` or `IpAddress(10.0.0.1)`.
+fn plain(name: &str) -> &str {
+    let inner = name
+        .split_once('(')
+        .and_then(|(_, name)| name.strip_suffix(')'));
+    inner.unwrap_or(name).trim_matches('"')
 }
 
 fn date(time: UnixTime) -> String {

@@ -9,3 +9,17 @@ mod pooling;
 mod proxies;
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 mod trust;
+
+#[cfg(not(any(feature = "ring", feature = "aws-lc-rs")))]
+#[test]
+fn without_cryptography_there_is_only_http() {
+    use super::{ConnectOptions, HttpClient, SetupError};
+
+    let options = ConnectOptions::default();
+    let of = |url| HttpClient::new(&kit::endpoint(url), &options);
+    assert_eq!(
+        of("https://server.test/").unwrap_err(),
+        SetupError::NoCrypto
+    );
+    of("http://server.test/").unwrap();
+}

@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use tokio::time::{Instant, advance};
 
 use super::kit::*;
-use crate::connect::{ConnectOptions, SendError};
+use crate::connect::{ConnectOptions, Dialer, HttpClient, SendError};
 
 const URL: &str = "http://server.test/mcp";
 
@@ -26,7 +26,7 @@ async fn a_thousand_requests_use_one_connection() {
 async fn a_thousand_requests_over_tcp_use_one_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let client = client(&url, &ConnectOptions::default());
+    let client = HttpClient::new(&endpoint(&url), &ConnectOptions::default()).unwrap();
     let serving = tokio::spawn(async move {
         let mut accepted = 0;
         loop {
@@ -160,7 +160,7 @@ async fn a_request_that_is_dropped_ends_its_connection() {
 async fn a_dial_that_takes_too_long_is_given_up() {
     let options = ConnectOptions {
         connect_timeout: Duration::from_secs(7),
-        dialer: Some(crate::connect::Dialer::new(|_, _| {
+        dialer: Some(Dialer::new(|_, _| {
             std::future::pending::<std::io::Result<tokio::io::DuplexStream>>()
         })),
         ..ConnectOptions::default()

@@ -216,8 +216,8 @@ async fn c119_errors_name_the_issuer_the_roots_and_what_to_do() {
             authority.server(&["*.other.test", "other.test", "10.0.0.1"]),
             trusting(&authority),
             format!(
-                "its certificate, {by}, is for DnsName(\"*.other.test\"), DnsName(\"other.test\"), \
-                 IpAddress(10.0.0.1), not for server.test; if that is the right server, set server_name"
+                "its certificate, {by}, is for *.other.test, other.test, 10.0.0.1, not for server.test; \
+                 if that is the right server, set server_name"
             ),
         ),
         (
