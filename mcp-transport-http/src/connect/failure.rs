@@ -76,8 +76,9 @@ fn is_unprocessed(error: &legacy::Error) -> bool {
 
 /// Whether a server says that it did not process the request of a stream (C116). RFC 9113, section 8.7.
 ///
-/// h2 fails exactly those streams with a received GOAWAY that lie above its last stream, whatever its code: those below
-/// run on, and fail with the end of the connection if they don't make it.
+/// h2 fails those streams with a received GOAWAY that lie above its last stream, whatever its code: those below run on,
+/// and fail with the end of the connection if they don't make it. hyper does so as well if one comes in the moment in
+/// which it opens a stream; it then sends no body on it.
 fn is_refused(error: &h2::Error) -> bool {
     error.is_remote()
         && (error.is_go_away()

@@ -13,8 +13,13 @@ use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 
-use super::kit::{Memory, serve_http1, serve_http2};
-use crate::connect::{ClientIdentity, tls};
+use super::kit::{Memory, client, exchange, serve_http1, serve_http2};
+use crate::connect::{
+    ClientIdentity, ConnectOptions, HttpVersion, Roots, SendError, TlsOptions, tls,
+};
+
+/// The server of these tests.
+pub(super) const URL: &str = "https://server.test/mcp";
 
 /// Somebody who gives certificates.
 pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -147,3 +152,48 @@ pub(super) fn serve_all_tls(mut memory: Memory, acceptor: TlsAcceptor) {
         }
     });
 }
+
+/// Trusts this authority only.
+pub(super) fn trusting(authority: &Authority) -> TlsOptions {
+    TlsOptions {
+        roots: Roots::OnlyExtra,
+        extra_roots_pem: vec![authority.pem()],
+        ..TlsOptions::default()
+    }
+}
+
+/// Asks a server with this certificate.
+pub(super) async fn ask(
+    serving: &Serving,
+    issued: &Issued,
+    clients: Option<&Authority>,
+    tls: TlsOptions,
+) -> Result<String, SendError> {
+    ask_in(HttpVersion::Auto, serving, issued, clients, tls).await
+}
+
+pub(super) async fn ask_in(
+    http_version: HttpVersion,
+    serving: &Serving,
+    issued: &Issued,
+    clients: Option<&Authority>,
+    tls: TlsOptions,
+) -> Result<String, SendError> {
+    let memory = Memory::new();
+    let options = ConnectOptions {
+        tls,
+        http_version,
+        ..memory.options.clone()
+    };
+    serve_all_tls(memory, serving.acceptor(issued, clients));
+    exchange(&client(URL, &options), URL, "hello").await
+}
+
+pub(super) const TLS12: Serving = Serving {
+    versions: &[&rustls::version::TLS12],
+    alpn: &["h2", "http/1.1"],
+};
+pub(super) const TLS13: Serving = Serving {
+    versions: &[&rustls::version::TLS13],
+    alpn: &["h2", "http/1.1"],
+};

@@ -1,12 +1,14 @@
 //! HTTP/2: what a server did not process is repeated, what it may have processed is not (C116).
 
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::kit::*;
-use crate::connect::{ConnectOptions, HttpClient, HttpVersion};
+use crate::connect::{ConnectOptions, Dialer, HttpClient, HttpVersion, SendError};
 
 const URL: &str = "http://server.test/mcp";
 
@@ -94,7 +96,7 @@ fn http2(memory: &Memory) -> HttpClient {
     client(URL, &options)
 }
 
-type Sending = tokio::task::JoinHandle<Result<String, crate::connect::SendError>>;
+type Sending = tokio::task::JoinHandle<Result<String, SendError>>;
 
 fn send(client: &HttpClient, body: &'static str) -> Sending {
     let client = client.clone();
@@ -227,4 +229,34 @@ async fn a_server_without_http2_is_told_from_one_with() {
             .starts_with("no answer from server.test:80: http2 error: "),
         "{error}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waited_for_the_dial_of_another_one_dials_itself() {
+    let dials = AtomicUsize::new(0);
+    let dialer = Dialer::new(move |_, _| {
+        let is_first = dials.fetch_add(1, Ordering::Relaxed) == 0;
+        async move {
+            if is_first {
+                // The other request comes to wait.
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                return Err(io::Error::other("not yet"));
+            }
+            let (ours, theirs) = duplex(1024);
+            tokio::spawn(serve_http2(theirs));
+            Ok(ours)
+        }
+    });
+    let options = ConnectOptions {
+        http_version: HttpVersion::Http2PriorKnowledge,
+        dialer: Some(dialer),
+        ..ConnectOptions::default()
+    };
+    let client = client(URL, &options);
+    let (one, two) = tokio::join!(exchange(&client, URL, "1"), exchange(&client, URL, "2"));
+    assert_eq!(
+        one.unwrap_err().to_string(),
+        "could not connect to server.test:80: not yet"
+    );
+    assert_eq!(two.unwrap(), "HTTP/2.0 http://server.test/mcp 2");
 }

@@ -4,9 +4,12 @@
 mod authority;
 mod dialling;
 mod http2;
+#[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
+mod identity;
 mod kit;
 mod pooling;
 mod proxies;
+mod proxy_choice;
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 mod trust;
 

@@ -1,179 +1,11 @@
 //! Certificates, and what is said about those that are not trusted.
 
-use bytes::Bytes;
 use rcgen::date_time_ymd;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::authority::*;
 use super::kit::*;
-use crate::connect::{
-    ClientIdentity, ConnectOptions, HttpClient, HttpVersion, Roots, SendError, TlsOptions,
-};
-
-const URL: &str = "https://server.test/mcp";
-
-/// Trusts this authority only.
-fn trusting(authority: &Authority) -> TlsOptions {
-    TlsOptions {
-        roots: Roots::OnlyExtra,
-        extra_roots_pem: vec![authority.pem()],
-        ..TlsOptions::default()
-    }
-}
-
-/// Asks a server with this certificate.
-async fn ask(
-    serving: &Serving,
-    issued: &Issued,
-    clients: Option<&Authority>,
-    tls: TlsOptions,
-) -> Result<String, SendError> {
-    ask_in(HttpVersion::Auto, serving, issued, clients, tls).await
-}
-
-async fn ask_in(
-    http_version: HttpVersion,
-    serving: &Serving,
-    issued: &Issued,
-    clients: Option<&Authority>,
-    tls: TlsOptions,
-) -> Result<String, SendError> {
-    let memory = Memory::new();
-    let options = ConnectOptions {
-        tls,
-        http_version,
-        ..memory.options.clone()
-    };
-    serve_all_tls(memory, serving.acceptor(issued, clients));
-    exchange(&client(URL, &options), URL, "hello").await
-}
-
-const TLS12: Serving = Serving {
-    versions: &[&rustls::version::TLS12],
-    alpn: &["h2", "http/1.1"],
-};
-const TLS13: Serving = Serving {
-    versions: &[&rustls::version::TLS13],
-    alpn: &["h2", "http/1.1"],
-};
-
-#[tokio::test(start_paused = true)]
-async fn c118_a_private_authority_is_trusted_and_the_client_shows_a_certificate() {
-    let authority = Authority::new("Private CA");
-    let issued = authority.server(&["server.test"]);
-    for serving in [TLS12, TLS13] {
-        let tls = TlsOptions {
-            client_identity: Some(authority.client()),
-            ..trusting(&authority)
-        };
-        let answer = ask(&serving, &issued, Some(&authority), tls).await;
-        assert_eq!(answer.unwrap(), "HTTP/2.0 https://server.test/mcp hello");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn c118_a_missing_or_foreign_client_certificate_is_named() {
-    let authority = Authority::new("Private CA");
-    let stranger = Authority::new("Another CA");
-    let issued = authority.server(&["server.test"]);
-    for serving in [TLS12, TLS13] {
-        for (identity, expected) in [
-            (
-                None,
-                "no TLS with server.test:443: it wants a certificate of this client: set client_identity \
-                 (alert CertificateRequired)",
-            ),
-            (
-                Some(stranger.client()),
-                "no TLS with server.test:443: it did not accept the certificate of this client: \
-                 see client_identity (alert UnknownCA)",
-            ),
-        ] {
-            let tls = TlsOptions {
-                client_identity: identity,
-                ..trusting(&authority)
-            };
-            let error = ask(&serving, &issued, Some(&authority), tls).await;
-            assert_eq!(error.unwrap_err().to_string(), expected);
-        }
-    }
-}
-
-#[test]
-fn c118_settings_that_cannot_be_used_are_named() {
-    let authority = Authority::new("Private CA");
-    let identity = authority.client();
-    let other = authority.client();
-    let key = String::from_utf8(identity.key_pem.to_vec()).unwrap();
-    let garbage =
-        Bytes::from_static(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----");
-    let identify = |certificates_pem: &Bytes, key_pem: &Bytes| TlsOptions {
-        client_identity: Some(ClientIdentity {
-            certificates_pem: certificates_pem.clone(),
-            key_pem: key_pem.clone(),
-        }),
-        ..trusting(&authority)
-    };
-    let cases = [
-        (
-            TlsOptions {
-                roots: Roots::OnlyExtra,
-                ..TlsOptions::default()
-            },
-            "https has no certificates to trust: roots is OnlyExtra, and extra_roots_pem is empty; add some to \
-             extra_roots_pem, or build with the feature `platform-roots` or `bundled-roots`",
-        ),
-        (
-            TlsOptions {
-                extra_roots_pem: vec![authority.pem(), identity.key_pem.clone()],
-                ..TlsOptions::default()
-            },
-            "extra_roots_pem[1]: no certificate in it; expected PEM: -----BEGIN CERTIFICATE-----",
-        ),
-        (
-            TlsOptions {
-                extra_roots_pem: vec![garbage],
-                ..TlsOptions::default()
-            },
-            "extra_roots_pem[0]: a certificate can't be used: invalid peer certificate: BadEncoding",
-        ),
-        (
-            identify(&identity.certificates_pem, &other.key_pem),
-            "client_identity: the key does not belong to the first certificate",
-        ),
-        (
-            identify(&identity.key_pem, &identity.key_pem),
-            "client_identity: certificates_pem: no certificate in it; expected PEM: \
-             -----BEGIN CERTIFICATE-----",
-        ),
-        (
-            identify(
-                &identity.certificates_pem,
-                &key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY").into(),
-            ),
-            "client_identity: key_pem: no private key in it; expected PEM without a passphrase: \
-             -----BEGIN PRIVATE KEY-----, -----BEGIN EC PRIVATE KEY----- or \
-             -----BEGIN RSA PRIVATE KEY-----",
-        ),
-        (
-            TlsOptions {
-                server_name: Some("not a name".to_owned()),
-                ..trusting(&authority)
-            },
-            "server_name: `not a name` is neither a host's name nor an address",
-        ),
-    ];
-    for (tls, expected) in cases {
-        let options = ConnectOptions {
-            tls,
-            ..ConnectOptions::default()
-        };
-        let error = HttpClient::with_environment(&endpoint(URL), &options, |_| None).unwrap_err();
-        assert_eq!(error.to_string(), expected);
-        // What only `https` needs does not stop `http`.
-        HttpClient::with_environment(&endpoint("http://server.test"), &options, |_| None).unwrap();
-    }
-}
+use crate::connect::{ConnectOptions, HttpClient, HttpVersion, Roots, SendError, TlsOptions};
 
 #[tokio::test(start_paused = true)]
 async fn c119_errors_name_the_issuer_the_roots_and_what_to_do() {
@@ -391,4 +223,56 @@ fn a_host_without_crypto_settings_of_its_own_stays_so() {
     };
     HttpClient::with_environment(&endpoint(URL), &options, |_| None).unwrap();
     assert!(rustls::crypto::CryptoProvider::get_default().is_none());
+}
+
+/// The file is read by the process, so this test runs in one of its own.
+#[cfg(all(feature = "platform-roots", target_os = "linux"))]
+#[tokio::test]
+async fn c119_the_roots_of_ssl_cert_file_are_trusted() {
+    const NAME: &str = "connect::tests::trust::c119_the_roots_of_ssl_cert_file_are_trusted";
+    const IS_CHILD: &str = "MCP_TEST_IS_CHILD";
+
+    if std::env::var_os(IS_CHILD).is_some() {
+        let authority = Authority::new("Private CA");
+        let file = std::env::var_os("SSL_CERT_FILE").unwrap();
+        std::fs::write(file, authority.pem()).unwrap();
+        let issued = authority.server(&["server.test"]);
+        let tls = TlsOptions::default();
+        ask(&Serving::default(), &issued, None, tls).await.unwrap();
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", NAME])
+        .env(IS_CHILD, "1")
+        .env("SSL_CERT_FILE", directory.path().join("roots.pem"))
+        .env_remove("SSL_CERT_DIR")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("1 passed"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_at_the_same_time_agree_on_a_connection() {
+    let authority = Authority::new("Private CA");
+    let issued = authority.server(&["server.test"]);
+    let memory = Memory::new();
+    let options = ConnectOptions {
+        tls: trusting(&authority),
+        ..memory.options.clone()
+    };
+    serve_all_tls(memory, Serving::default().acceptor(&issued, None));
+    let client = client(URL, &options);
+    let sending: Vec<_> = (0..30)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { exchange(&client, URL, "hello").await })
+        })
+        .collect();
+    for sending in sending {
+        let answer = soon(sending).await.unwrap().unwrap();
+        assert_eq!(answer, "HTTP/2.0 https://server.test/mcp hello");
+    }
 }
