@@ -14,6 +14,9 @@
 //! # });
 //! ```
 
+pub mod mcp;
+#[cfg(test)]
+mod mcp_tests;
 mod reply;
 mod request;
 mod server;

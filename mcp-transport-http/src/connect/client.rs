@@ -14,11 +14,12 @@ use hyper_util::client::legacy::connect::Connected;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use super::connector::Connector;
-use super::dial::{Route, address_of};
+use super::dial::Route;
 use super::error::{SendError, SetupError};
 use super::failure;
 use super::options::{ConnectOptions, HttpVersion};
 use super::proxy::{self, Proxy};
+use super::resolve::address_of;
 use super::tls::Tls;
 use crate::endpoint::Endpoint;
 

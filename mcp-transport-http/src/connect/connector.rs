@@ -9,9 +9,11 @@ use http::Uri;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use tower_service::Service;
 
-use super::dial::{Dial, Dialled, Progress, Route, address_of};
+use super::dial::{Dial, Progress, Route};
 use super::error::SendError;
 use super::failure::find;
+use super::resolve::address_of;
+use super::stream::Stream;
 use super::tls::Tls;
 use super::verify::tls_reason;
 
@@ -25,7 +27,7 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    async fn connect(self, target: Uri) -> Result<MaybeHttpsStream<Dialled>, SendError> {
+    async fn connect(self, target: Uri) -> Result<Stream, SendError> {
         let progress = Progress::default();
         let mut dial = Dial {
             route: self.route.clone(),
@@ -42,7 +44,10 @@ impl Connector {
             }
         };
         match tokio::time::timeout(self.timeout, connecting).await {
-            Ok(outcome) => outcome,
+            Ok(outcome) => {
+                let is_forwarded = matches!(self.route, Route::Forward(_));
+                outcome.map(|io| Stream::new(io, is_forwarded))
+            }
             Err(_) => Err(SendError::ConnectTimeout {
                 server,
                 timeout: self.timeout,
@@ -65,9 +70,9 @@ fn secure_error(server: &str, error: &(dyn StdError + 'static)) -> SendError {
 }
 
 impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<Dialled>;
+    type Response = Stream;
     type Error = SendError;
-    type Future = BoxFuture<'static, Result<Self::Response, SendError>>;
+    type Future = BoxFuture<'static, Result<Stream, SendError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         Poll::Ready(Ok(()))

@@ -4,9 +4,11 @@ use std::error::Error as StdError;
 use std::io;
 use std::iter::successors;
 
+use http::Extensions;
 use hyper_util::client::legacy;
 
 use super::error::SendError;
+use super::stream::TlsEnd;
 use super::verify::tls_reason;
 
 /// Longer reasons are cut: peers write parts of them.
@@ -19,8 +21,7 @@ pub(super) fn explain(error: &legacy::Error, server: &str) -> SendError {
     }
     let sent = !is_unprocessed(error);
     let server = server.to_owned();
-    if find::<rustls::Error>(error).is_some() {
-        let reason = tls_reason(error);
+    if let Some(reason) = tls_end(error) {
         return SendError::Tls {
             server,
             reason,
@@ -49,8 +50,18 @@ pub(super) fn is_repeatable(error: &legacy::Error) -> bool {
         // Not our own dial, which says why it failed: this request waited for that of another one.
         find::<SendError>(error).is_none()
     } else {
-        error.connect_info().is_some() && is_unprocessed(error)
+        error.connect_info().is_some() && is_unprocessed(error) && tls_end(error).is_none()
     }
+}
+
+/// Why TLS ended the connection of a request.
+fn tls_end(error: &legacy::Error) -> Option<String> {
+    if find::<rustls::Error>(error).is_some() {
+        return Some(tls_reason(error));
+    }
+    let mut extras = Extensions::new();
+    error.connect_info()?.get_extras(&mut extras);
+    extras.get::<TlsEnd>()?.reason().map(ToOwned::to_owned)
 }
 
 /// Whether the server certainly did nothing with the request.
@@ -65,8 +76,9 @@ fn is_unprocessed(error: &legacy::Error) -> bool {
 
 /// Whether a server says that it did not process the request of a stream (C116). RFC 9113, section 8.7.
 ///
-/// h2 fails exactly those streams with a received GOAWAY that lie above its last stream, whatever its code: those below
-/// run on, and fail with the end of the connection if they don't make it.
+/// h2 fails those streams with a received GOAWAY that lie above its last stream, whatever its code: those below run on,
+/// and fail with the end of the connection if they don't make it. hyper does so as well if one comes in the moment in
+/// which it opens a stream; it then sends no body on it.
 fn is_refused(error: &h2::Error) -> bool {
     error.is_remote()
         && (error.is_go_away()
@@ -84,6 +96,15 @@ fn causes<'a>(
             None => error.source(),
         }
     })
+}
+
+/// The last error of a type among an error and its causes: the others wrap it.
+pub(super) fn find_last<'a, E: StdError + 'static>(
+    error: &'a (dyn StdError + 'static),
+) -> Option<&'a E> {
+    causes(error)
+        .filter_map(|error| error.downcast_ref())
+        .last()
 }
 
 /// The first error of a type among an error and its causes.

@@ -13,6 +13,8 @@ mod failure;
 mod names;
 mod options;
 mod proxy;
+mod resolve;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod tls;

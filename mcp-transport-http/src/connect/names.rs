@@ -40,7 +40,7 @@ const SET: u8 = 0x31;
 const VERSION: u8 = 0xa0;
 const BMP_STRING: u8 = 0x1e;
 
-/// The parts of names that tell people something.
+/// The parts of names that tell people something, first what tells most.
 const PARTS: [(&[u8], &str); 3] = [
     (&[0x55, 0x04, 0x03], "CN"),
     (&[0x55, 0x04, 0x0b], "OU"),
@@ -55,16 +55,17 @@ fn name(mut parts: &[u8]) -> Option<String> {
         while let Some((part, rest)) = expect(set, SEQUENCE) {
             set = rest;
             let (kind, value) = expect(part, OBJECT_IDENTIFIER)?;
-            let Some((_, kind)) = PARTS.iter().find(|(known, _)| *known == kind) else {
-                continue;
-            };
             let (tag, value, _) = element(value)?;
-            found.push(format!("{kind}={}", shorten(&text(tag, value), MAX_NAME)));
+            let mut known = PARTS.iter().enumerate();
+            if let Some((rank, (_, label))) = known.find(|(_, (part, _))| *part == kind) {
+                let value = shorten(&text(tag, value), MAX_NAME);
+                found.push((rank, format!("{label}={value}")));
+            }
         }
     }
-    // Certificates begin with what is largest, people with what is nearest.
-    found.reverse();
+    found.sort_by_key(|(rank, _)| *rank);
     found.truncate(4);
+    let found: Vec<String> = found.into_iter().map(|(_, part)| part).collect();
     (!found.is_empty()).then(|| found.join(", "))
 }
 

@@ -5,6 +5,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 
 use super::error::{SendError, SetupError};
 use super::options::ProxyChoice;
+use super::resolve::{address_of, port_of};
 use crate::endpoint::Endpoint;
 
 /// A proxy. Shows no credentials: the header's value is marked as sensitive.
@@ -32,6 +33,8 @@ impl Proxy {
             .all(value.trim())
             .build()
             .intercept(&Uri::from_static("http://target.invalid/"))
+            // An `@` in a password leaves half of it to the host.
+            .filter(|found| found.uri().authority().is_none_or(|a| !a.as_str().contains('@')))
             .ok_or_else(|| {
                 wrong(
                     "not the URL of a proxy; expected http://host:port or http://user:password@host:port, with \
@@ -45,10 +48,8 @@ impl Proxy {
                 "{scheme}: proxies are not supported; only http: proxies are"
             )));
         }
-        let host = found.uri().host().unwrap_or_default();
-        let port = found.uri().port_u16().unwrap_or(80);
         Ok(Self {
-            address: format!("{host}:{port}"),
+            address: address_of(found.uri()),
             authorization: found.basic_auth().cloned(),
             setting: setting.to_owned(),
             uri: found.uri().clone(),
@@ -117,7 +118,7 @@ fn from_environment(
 
 /// Whether `NO_PROXY` names the target.
 fn is_excepted(target: &Uri, exceptions: &str) -> bool {
-    let port = super::dial::port_of(target);
+    let port = port_of(target);
     let entries: Vec<&str> = exceptions
         .split(',')
         .map(str::trim)

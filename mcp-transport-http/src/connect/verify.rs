@@ -14,7 +14,7 @@ use rustls::{
     SignatureScheme,
 };
 
-use super::failure::{chain, find, shorten};
+use super::failure::{chain, find, find_last, shorten};
 use super::names;
 
 /// Where the certificates that are trusted come from.
@@ -104,7 +104,7 @@ impl Explaining {
                 let names: Vec<String> = presented
                     .iter()
                     .take(5)
-                    .map(|name| shorten(name, 100))
+                    .map(|name| shorten(plain(name), 100))
                     .collect();
                 let names = if names.is_empty() {
                     "no name".to_owned()
@@ -130,6 +130,14 @@ impl Explaining {
             ),
         }
     }
+}
+
+/// The name in what a verifier writes as `DnsName("a.example")` or `IpAddress(10.0.0.1)`.
+fn plain(name: &str) -> &str {
+    let inner = name
+        .split_once('(')
+        .and_then(|(_, name)| name.strip_suffix(')'));
+    inner.unwrap_or(name).trim_matches('"')
 }
 
 fn date(time: UnixTime) -> String {
@@ -248,7 +256,7 @@ pub(super) fn tls_reason(error: &(dyn StdError + 'static)) -> String {
             "it has no TLS in common with this client, which speaks TLS 1.2 and 1.3 ({problem:?})"
         ),
         Some(error) => error.to_string(),
-        None => match find::<io::Error>(error).map(io::Error::kind) {
+        None => match find_last::<io::Error>(error).map(io::Error::kind) {
             Some(io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => {
                 "it closed the connection in the handshake; is it an https: server?".to_owned()
             }
