@@ -5,6 +5,8 @@
 mod calls;
 mod catalogue;
 mod ends;
+#[cfg(feature = "http")]
+mod http;
 #[cfg(feature = "stdio")]
 mod processes;
 mod scripted;

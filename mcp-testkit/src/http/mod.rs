@@ -23,6 +23,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 
+pub use mcp::{LegacyServer, ModernServer, Style};
 pub use reply::{Gate, Push, Reply, Step, sse_event};
 pub use request::Request;
 pub use server::{Dialer, HttpPeer, Outcome, PeerBuilder, Record};

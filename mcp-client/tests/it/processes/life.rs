@@ -275,7 +275,10 @@ async fn c046_c047_c048_every_answer_to_the_probe_leads_to_a_session() {
     for era in ["modern", "dual"] {
         let client = start(&mark, &["--era", era]).await;
         assert_eq!(client.agreement().era, Era::Modern, "{era}");
-        assert_eq!(client.agreement().server_info.as_ref().unwrap().name, "fake-server");
+        assert_eq!(
+            client.agreement().server_info.as_ref().unwrap().name,
+            "fake-server"
+        );
         assert_eq!(echo(&client, era).await, era);
         client.close().await;
     }
