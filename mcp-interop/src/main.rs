@@ -85,10 +85,10 @@ async fn try_server(server: &Server, mark: &str) -> Row {
 }
 
 async fn exercise(client: &Client, server: &Server, row: &mut Row) {
-    if let Some(info) = client.server_info() {
+    let agreement = client.agreement();
+    if let Some(info) = &agreement.server_info {
         row.calls_itself(format!("{} {}", info.name, info.version));
     }
-    let agreement = client.agreement();
     row.agreed(agreement.era.to_string(), agreement.version.to_string());
     if agreement.version.as_str() != server.expect_version {
         row.fail(&format!(

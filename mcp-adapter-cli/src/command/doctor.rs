@@ -298,7 +298,7 @@ async fn look_at_session(target: &Target, connected: &servers::Connected, findin
             "answered: the server speaks the modern era",
         );
     }
-    let name = client.server_info().map_or_else(
+    let name = agreement.server_info.as_ref().map_or_else(
         || "does not say who it is".to_owned(),
         |info| format!("{} {}", info.name, info.version),
     );
@@ -315,9 +315,13 @@ async fn look_at_session(target: &Target, connected: &servers::Connected, findin
     findings.add(
         Mark::Ok,
         "offers",
-        client.capabilities().names().collect::<Vec<_>>().join(", "),
+        agreement
+            .capabilities
+            .names()
+            .collect::<Vec<_>>()
+            .join(", "),
     );
-    if let Some(text) = client.instructions() {
+    if let Some(text) = &agreement.instructions {
         findings.add(
             Mark::Ok,
             "says",

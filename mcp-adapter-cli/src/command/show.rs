@@ -138,11 +138,11 @@ fn show_server(
 ) -> Result<u8, Failure> {
     let client = &connected.client;
     let agreement = client.agreement();
-    let info = client.server_info();
+    let info = agreement.server_info.as_ref();
     if app.global.json {
         let members = json!({
             "server": target.id, "era": agreement.era.to_string(), "version": agreement.version.to_string(),
-            "serverInfo": info, "capabilities": client.capabilities(), "instructions": client.instructions(), "tools": tools,
+            "serverInfo": info, "capabilities": agreement.capabilities, "instructions": agreement.instructions, "tools": tools,
         });
         app.print_document(&members, None);
         return Ok(0);
@@ -160,13 +160,18 @@ fn show_server(
         ],
         vec![
             "offers".to_owned(),
-            client.capabilities().names().collect::<Vec<_>>().join(", "),
+            agreement
+                .capabilities
+                .names()
+                .collect::<Vec<_>>()
+                .join(", "),
         ],
         vec!["tools".to_owned(), tools.to_string()],
     ];
     rows.extend(
-        client
-            .instructions()
+        agreement
+            .instructions
+            .as_ref()
             .map(|text| vec!["says".to_owned(), text.trim().to_owned()]),
     );
     app.print(

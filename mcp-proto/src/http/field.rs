@@ -38,11 +38,10 @@ impl HeaderField {
 /// assert_eq!(encode_value("größe "), "=?base64?Z3LDtsOfZSA=?=");
 /// ```
 pub fn encode_value(text: &str) -> Cow<'_, str> {
-    let survives = text.bytes().all(|byte| matches!(byte, 0x20..=0x7e))
-        && !text.starts_with(' ')
-        && !text.ends_with(' ')
-        && !(text.starts_with(PREFIX) && text.ends_with(SUFFIX));
-    if survives {
+    let is_visible = text.bytes().all(|byte| matches!(byte, 0x20..=0x7e));
+    let has_edges = text.starts_with(' ') || text.ends_with(' ');
+    let is_marked = text.starts_with(PREFIX) && text.ends_with(SUFFIX);
+    if is_visible && !has_edges && !is_marked {
         Cow::Borrowed(text)
     } else {
         Cow::Owned(format!("{PREFIX}{}{SUFFIX}", STANDARD.encode(text)))

@@ -3,7 +3,7 @@
 //! Rules: HTTPM-20 to HTTPM-31. A property without a `type`, or with an array of types other than one primitive and
 //! `null`, is refused, since the protocol does not say what its values are.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde_json::value::RawValue;
@@ -22,7 +22,7 @@ pub const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 const MAX_SUBSCHEMAS: usize = 10_000;
 
 /// What each tool of a server wants as header fields. Tools that want nothing need no entry.
-pub type ToolHeaders = HashMap<String, MirroredParams>;
+pub type ToolHeaders = BTreeMap<String, MirroredParams>;
 
 /// The arguments of one tool that become header fields.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -68,7 +68,7 @@ pub enum HandshakeFailure {
     #[error("{refusal}; HTTP+SSE, the transport of 2024-11-05, was tried as well: {reason}")]
     OldTransport {
         /// How Streamable HTTP failed.
-        refusal: Box<HandshakeFailure>,
+        refusal: Box<Self>,
         /// How the old transport failed.
         reason: String,
     },
