@@ -270,6 +270,13 @@ impl Error {
                 failure: HandshakeFailure::Http { failure, .. },
                 ..
             }) => Some(failure),
+            Cause::Handshake(HandshakeError {
+                failure: HandshakeFailure::OldTransport { refusal, .. },
+                ..
+            }) => match &**refusal {
+                HandshakeFailure::Http { failure, .. } => Some(failure),
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -329,7 +336,12 @@ impl fmt::Display for Error {
                 failure: HandshakeFailure::TimedOut { .. },
                 ..
             }) => f.write_str("the server did not answer in time"),
-            Cause::Handshake(_) => f.write_str("no agreement with the server"),
+            Cause::Handshake(_) => f.write_str(match self.kind() {
+                ErrorKind::Start => "the server could not be reached",
+                ErrorKind::Unauthorized => "the server does not let this client in",
+                ErrorKind::Refused | ErrorKind::Unavailable => "the server is not available",
+                _ => "no agreement with the server",
+            }),
             Cause::Call(CallFailure::Rpc { .. }) => {
                 f.write_str("the server answered with an error")
             }

@@ -90,7 +90,7 @@ impl Endpoint {
         self.0.origin().ascii_serialization()
     }
 
-    /// The whole URL. Its query may hold a secret: show [`Endpoint::to_string`] instead.
+    /// The whole URL. Its query may hold a secret: show its `Display` instead.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }

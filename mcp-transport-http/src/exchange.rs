@@ -23,7 +23,8 @@ use tokio::sync::mpsc;
 
 use crate::body::Body;
 use crate::events::Events;
-use crate::request::{Ask, Context, form, shown};
+use crate::evidence::shown;
+use crate::request::{Ask, Context, form};
 use crate::resume::Resumption;
 use crate::session::{SESSION_ID, add_fields};
 

@@ -18,6 +18,7 @@ mod channel;
 mod connect;
 mod endpoint;
 mod events;
+mod evidence;
 mod exchange;
 mod headers;
 mod limits;

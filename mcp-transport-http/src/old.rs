@@ -13,8 +13,9 @@ use thiserror::Error;
 
 use crate::body::Body;
 use crate::events::Events;
+use crate::evidence::shown;
 use crate::exchange::{HttpEvent, Teller, is_message};
-use crate::request::{Ask, Context, form, shown};
+use crate::request::{Ask, Context, form};
 
 /// Why the old transport could not be opened.
 #[derive(Clone, Debug, Error, PartialEq)]

@@ -13,13 +13,11 @@ use mcp_proto::http::{AnswerForm, Delivery, HttpFailure, HttpFailureKind, answer
 
 use crate::body::{Body, BodyError};
 use crate::connect::{HttpClient, SendError, SetupError};
+use crate::evidence::shown;
 use crate::headers::HeaderRequest;
 use crate::retry_after::retry_after;
 use crate::server::HttpServer;
 use crate::session::Session;
-
-/// Bytes of a body that an error shows.
-pub(crate) const MAX_SHOWN_BYTES: usize = 200;
 
 /// The first wait after a refusal that does not say how long to wait.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -265,11 +263,6 @@ pub(crate) fn form(response: &Response<Incoming>) -> AnswerForm {
     let content_type = response.headers().get(CONTENT_TYPE);
     let content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()));
     answer_form(response.status().as_u16(), content_type.as_deref())
-}
-
-/// A body as evidence.
-pub(crate) fn shown(body: &[u8]) -> String {
-    mcp_jsonrpc::clean_excerpt(body, MAX_SHOWN_BYTES)
 }
 
 /// A request that waits for its answer to begin, until it is answered or given up.

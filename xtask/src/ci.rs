@@ -31,16 +31,29 @@ const STEPS: &[(&str, Check)] = &[
         ]))
     }),
     ("features", || {
-        execute(cargo().args([
-            "clippy",
-            "-p",
-            "mcp-client",
-            "--no-default-features",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ]))
+        // Each subset that a host may choose: an item used only behind a feature shows here.
+        let subsets = [
+            ("mcp-client", ""),
+            ("mcp-client", "stdio"),
+            ("mcp-client", "http"),
+            ("mcp-transport-http", ""),
+            ("mcp-transport-http", "bundled-roots,ring"),
+        ];
+        for (package, features) in subsets {
+            execute(cargo().args([
+                "clippy",
+                "-p",
+                package,
+                "--no-default-features",
+                "--features",
+                features,
+                "--all-targets",
+                "--",
+                "-D",
+                "warnings",
+            ]))?;
+        }
+        Ok(())
     }),
     ("alone", || {
         // Alone, because another crate of the workspace may switch on a feature that one of these needs.

@@ -142,7 +142,7 @@ mod tests {
             found.into_iter().collect::<Vec<_>>(),
             ["C001", "C002", "C005"]
         );
-        let table = "## A. stdio\n| id | x |\n|---|---|\n| C001 | a |\n| C002 | b |\n| C003 | c |\n## E. later\n| C009 | d |\n";
+        let table = "## A. stdio\n| id | x |\n|---|---|\n| C001 | a |\n| C002 | b |\n| C003 | c |\n## Z. later\n| C009 | d |\n";
         let set = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect();
         let report = compare(table, &set(&["C001"]), &set(&["C002"]));
         assert_eq!(
