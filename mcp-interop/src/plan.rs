@@ -9,6 +9,12 @@ use serde_json::Value;
 #[derive(Debug, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) servers: Vec<Server>,
+    /// The server that is put behind a reverse proxy.
+    pub(crate) proxied: Proxied,
+    /// The program of the reverse proxy.
+    pub(crate) nginx: PathBuf,
+    /// A folder for whatever is needed.
+    pub(crate) work: PathBuf,
     pub(crate) report: PathBuf,
 }
 
@@ -22,9 +28,34 @@ pub(crate) struct Server {
     #[serde(default)]
     pub(crate) args: Vec<String>,
     pub(crate) cwd: Option<PathBuf>,
+    /// How it is reached, if not over its pipes. Its port is in `PORT` and its last argument.
+    pub(crate) http: Option<Http>,
     pub(crate) expect_version: String,
     pub(crate) least_tools: usize,
     pub(crate) calls: Vec<Call>,
+    #[serde(default)]
+    pub(crate) requests: Vec<Request>,
+}
+
+/// How a server is reached over HTTP.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Http {
+    pub(crate) path: String,
+    /// The transport that is to be found.
+    pub(crate) transport: String,
+    /// Whether there is a session, to be deleted at the end.
+    #[serde(default)]
+    pub(crate) has_session: bool,
+    /// The era that is pinned, if it is not to be found out.
+    pub(crate) era: Option<String>,
+}
+
+/// A server behind a reverse proxy.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Proxied {
+    pub(crate) command: String,
+    pub(crate) args: Vec<String>,
+    pub(crate) path: String,
 }
 
 /// One call and what its result must be like.
@@ -41,6 +72,14 @@ pub(crate) struct Call {
     pub(crate) expect_error: bool,
     #[serde(default)]
     pub(crate) least_progress: usize,
+}
+
+/// One request and what its result must contain.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) params: Value,
+    pub(crate) expect: Vec<String>,
 }
 
 impl Plan {

@@ -17,7 +17,7 @@ pub(crate) struct Row {
     package_version: String,
     /// Name and version that the server gives itself.
     calls_itself: String,
-    transport: &'static str,
+    transport: String,
     era: String,
     version: String,
     exercised: Vec<String>,
@@ -27,11 +27,18 @@ pub(crate) struct Row {
 
 impl Row {
     pub(crate) fn new(server: &Server) -> Self {
+        let mut row = Self::named(&server.name);
+        row.package_version.clone_from(&server.package_version);
+        row
+    }
+
+    /// A row without a package.
+    pub(crate) fn named(name: &str) -> Self {
         Self {
-            server: server.name.clone(),
-            package_version: server.package_version.clone(),
+            server: name.to_owned(),
+            package_version: "-".to_owned(),
             calls_itself: "-".to_owned(),
-            transport: "stdio",
+            transport: "stdio".to_owned(),
             era: "-".to_owned(),
             version: "-".to_owned(),
             exercised: Vec::new(),
@@ -54,6 +61,10 @@ impl Row {
         self.calls_itself = info;
     }
 
+    pub(crate) fn over(&mut self, transport: &str) {
+        self.transport = transport.to_owned();
+    }
+
     pub(crate) fn note(&mut self, what: &str) {
         self.exercised.push(what.to_owned());
     }
@@ -73,7 +84,7 @@ impl Row {
             format!("FAILED: {}", self.failures.join("; "))
         };
         format!(
-            "{:12} {:11} {:9} {:7} {:11} {:5.2} s  {} [{}]",
+            "{:13} {:11} {:15} {:7} {:11} {:5.2} s  {} [{}]",
             self.server,
             self.package_version,
             self.transport,
@@ -89,7 +100,7 @@ impl Row {
 /// The head of the table that `Row::line` fills.
 pub(crate) fn head() -> String {
     format!(
-        "{:12} {:11} {:9} {:7} {:11} {:>7}  result [exercised]",
+        "{:13} {:11} {:15} {:7} {:11} {:>7}  result [exercised]",
         "server", "version", "transport", "era", "agreed", "time"
     )
 }

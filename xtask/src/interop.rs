@@ -26,10 +26,16 @@ pub(crate) fn run() -> Result<(), String> {
     let npm = install(
         &folder,
         "npm",
-        &["package.json", "package-lock.json"],
+        &["package.json", "package-lock.json", "server.mjs"],
         install_npm,
     )?;
-    let python = install(&folder, "python", &["requirements.txt"], install_python)?;
+    let python = install(
+        &folder,
+        "python",
+        &["requirements.txt", "server.py"],
+        install_python,
+    )?;
+    let nginx = find_nginx()?;
     let work = fresh_work_folder(&folder)?;
     let plan = folder.join("plan.json");
     let report = folder.join("report.json");
@@ -37,7 +43,8 @@ pub(crate) fn run() -> Result<(), String> {
     for server in servers.as_array_mut().into_iter().flatten() {
         server["package_version"] = pinned(server["package"].as_str().unwrap_or_default())?.into();
     }
-    let text = json!({"servers": servers, "report": report});
+    let proxied = proxied_server(&npm);
+    let text = json!({"servers": servers, "proxied": proxied, "nginx": nginx, "work": work, "report": report});
     std::fs::write(&plan, text.to_string())
         .map_err(|error| format!("{}: {error}", plan.display()))?;
     execute(
@@ -69,6 +76,19 @@ const TOOLS: &[(&str, &[&str], &str)] = &[
     ),
     ("git", &["--version"], "git (Debian: `apt-get install git`)"),
 ];
+
+/// The reverse proxy; system folders are often not searched for a user's commands.
+fn find_nginx() -> Result<PathBuf, String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/usr/local/sbin".into()])
+        .map(|folder| folder.join("nginx"))
+        .find(|program| program.is_file())
+        .ok_or_else(|| {
+            "nginx is missing; the interop tests need it as a reverse proxy (Debian: `apt-get install nginx-light`)"
+                .to_owned()
+        })
+}
 
 /// Faults of the committed locks: everything is pinned with a hash, and no registry is named.
 pub(crate) fn check_locks() -> Vec<String> {
@@ -180,7 +200,7 @@ fn install(
 }
 
 fn install_npm(source: &Path, place: &Path) -> Result<(), String> {
-    for name in ["package.json", "package-lock.json"] {
+    for name in ["package.json", "package-lock.json", "server.mjs"] {
         std::fs::copy(source.join(name), place.join(name))
             .map_err(|error| format!("{name}: {error}"))?;
     }
@@ -201,7 +221,10 @@ fn install_python(source: &Path, place: &Path) -> Result<(), String> {
     let mut pip = Command::new(venv.join("bin/pip"));
     pip.args(["install", "--quiet", "--require-hashes", "--requirement"])
         .arg(source.join("requirements.txt"));
-    execute(&mut pip)
+    execute(&mut pip)?;
+    std::fs::copy(source.join("server.py"), place.join("server.py"))
+        .map(drop)
+        .map_err(|error| format!("server.py: {error}"))
 }
 
 /// An empty folder with something for the servers to work on.
@@ -293,8 +316,77 @@ fn servers(npm: &Path, python: &Path, work: &Path) -> Value {
                 {"tool": "git_status", "arguments": {"repo_path": repository}, "expect": ["main"]},
                 {"tool": "git_log", "arguments": {"repo_path": repository}, "expect": ["the first commit"]}
             ]
-        }
+        },
+        {
+            "name": "everything", "package": "@modelcontextprotocol/server-everything",
+            "command": npm_bin("mcp-server-everything"), "args": ["streamableHttp"],
+            "http": {"path": "/mcp", "transport": "Streamable HTTP", "has_session": true},
+            "expect_version": "2025-11-25", "least_tools": 12,
+            "calls": [
+                {"tool": "echo", "arguments": {"message": "grüße"}, "expect": ["grüße"]},
+                {"tool": "get-tiny-image", "arguments": {}, "expect_blocks": ["text", "image", "text"]},
+                {"tool": "trigger-long-running-operation", "arguments": {"duration": 1, "steps": 4}, "least_progress": 3,
+                 "expect": ["completed"]},
+                {"tool": "get-sum", "arguments": {"a": "two"}, "expect_error": true}
+            ],
+            "requests": [
+                {"method": "resources/list", "params": {}, "expect": ["demo://resource"]},
+                {"method": "resources/read", "params": {"uri": "demo://resource/dynamic/text/1"}, "expect": ["Resource 1"]},
+                {"method": "resources/subscribe", "params": {"uri": "demo://resource/dynamic/text/1"}, "expect": []},
+                {"method": "prompts/get", "params": {"name": "simple-prompt"}, "expect": ["simple prompt"]}
+            ]
+        },
+        {
+            "name": "everything", "package": "@modelcontextprotocol/server-everything",
+            "command": npm_bin("mcp-server-everything"), "args": ["sse"],
+            "http": {"path": "/sse", "transport": "HTTP+SSE"},
+            "expect_version": "2025-11-25", "least_tools": 12,
+            "calls": [
+                {"tool": "echo", "arguments": {"message": "grüße"}, "expect": ["grüße"]},
+                {"tool": "trigger-long-running-operation", "arguments": {"duration": 1, "steps": 4}, "least_progress": 3,
+                 "expect": ["completed"]}
+            ],
+            "requests": [
+                {"method": "resources/read", "params": {"uri": "demo://resource/dynamic/text/1"}, "expect": ["Resource 1"]},
+                {"method": "prompts/get", "params": {"name": "simple-prompt"}, "expect": ["simple prompt"]}
+            ]
+        },
+        own_server("fastmcp", "fastmcp", &[python_bin("python"), python.join("server.py")], None),
+        own_server("fastmcp", "fastmcp", &[python_bin("python"), python.join("server.py")], Some("legacy")),
+        own_server("TypeScript v2", "@modelcontextprotocol/server", &[PathBuf::from("node"), npm.join("server.mjs")], None)
     ])
+}
+
+/// A small server of ours on a package of others: what it has is in `interop/npm/server.mjs` and `interop/python/server.py`.
+fn own_server(name: &str, package: &str, command: &[PathBuf], era: Option<&str>) -> Value {
+    let legacy = era == Some("legacy");
+    let mut calls = vec![
+        json!({"tool": "add", "arguments": {"a": 2, "b": 40}, "expect": ["42"]}),
+        json!({"tool": "count", "arguments": {"to": 4}, "least_progress": 4, "expect": ["counted to 4"]}),
+        json!({"tool": "add", "arguments": {"a": "two"}, "expect_error": true}),
+    ];
+    if legacy {
+        // The server asks, and gets an answer while its own answer is under way.
+        calls
+            .push(json!({"tool": "ping_back", "arguments": {}, "expect": ["the client answered"]}));
+    }
+    json!({
+        "name": name, "package": package, "command": command[0], "args": command[1..],
+        "http": {"path": "/mcp", "transport": "Streamable HTTP", "has_session": legacy, "era": era},
+        "expect_version": if legacy { "2025-11-25" } else { "2026-07-28" }, "least_tools": 2,
+        "calls": calls,
+        "requests": [
+            {"method": "resources/read", "params": {"uri": "note://tide"}, "expect": ["high at noon"]},
+            {"method": "prompts/get", "params": {"name": "greet", "arguments": {"name": "Ada"}}, "expect": ["Say hello to Ada."]}
+        ]
+    })
+}
+
+/// The server that is put behind a reverse proxy.
+fn proxied_server(npm: &Path) -> Value {
+    json!({
+        "command": npm.join("node_modules/.bin/mcp-server-everything"), "args": ["streamableHttp"], "path": "/mcp",
+    })
 }
 
 #[cfg(test)]
@@ -338,10 +430,13 @@ mod tests {
     fn every_server_of_the_plan_is_pinned() {
         let servers = servers(Path::new("npm"), Path::new("python"), Path::new("work"));
         let servers = servers.as_array().unwrap();
-        assert_eq!(servers.len(), 5);
+        assert_eq!(servers.len(), 10);
         for server in servers {
             let version = pinned(server["package"].as_str().unwrap()).unwrap();
-            assert!(version.starts_with("20"), "{server}: {version}");
+            assert!(
+                version.starts_with(|c: char| c.is_ascii_digit()),
+                "{server}: {version}"
+            );
         }
         assert!(pinned("mcp-server").is_err());
         assert!(pinned("@modelcontextprotocol/nothing").is_err());
