@@ -10,7 +10,7 @@ use mcp_client::{CallOptions, Client};
 use serde::Serialize;
 
 use crate::cli::Global;
-use crate::config::{Folders, quoted};
+use crate::config::{Folders, quoted, shown_url};
 use crate::failure::{Failure, exit};
 use crate::output::Output;
 use crate::text::visible;
@@ -49,6 +49,11 @@ impl App {
             output,
             open: Mutex::default(),
         }
+    }
+
+    /// Whether the one server is on the command line: a command after `--`, or a URL.
+    pub(crate) fn is_ad_hoc(&self) -> bool {
+        !self.server_command.is_empty() || self.global.url.is_some()
     }
 
     /// Whether a person looks at the results.
@@ -121,6 +126,17 @@ impl App {
             words.extend(["-c".to_owned(), quoted(&file.display().to_string())]);
         }
         words.push(rest.to_owned());
+        if let Some(url) = &self.global.url {
+            // Without what may be secret: it was typed, but need not stand on the screen again.
+            words.extend(["--url".to_owned(), quoted(&shown_url(url))]);
+            for header in &self.global.header {
+                let name = header.split(':').next().unwrap_or_default();
+                words.extend(["-H".to_owned(), quoted(&format!("{name}: ..."))]);
+            }
+            if let Some(name) = &self.global.bearer_env {
+                words.extend(["--bearer-env".to_owned(), name.clone()]);
+            }
+        }
         if !self.server_command.is_empty() {
             words.push("--".to_owned());
             words.extend(self.server_command.iter().map(|word| quoted(word)));

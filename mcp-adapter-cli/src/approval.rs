@@ -1,13 +1,11 @@
-//! Asking a person before a project's file starts a program (C218).
+//! Asking a person before a project's file starts a program, or sends what is in the environment elsewhere (C218).
 
 use std::io::Write as _;
-
-use mcp_client::stdio::ServerCommand;
 
 use crate::app::SharedApp;
 use crate::config::Approvals;
 use crate::failure::{Failure, exit};
-use crate::servers::Target;
+use crate::servers::{Reach, Target};
 use crate::text::{one_line, visible};
 
 /// How far what an entry starts is trusted.
@@ -36,16 +34,22 @@ pub(crate) async fn ensure(app: &SharedApp, target: &Target) -> Result<(), Failu
     else {
         return Ok(());
     };
+    let starts = matches!(target.launch, Ok(Reach::Process(_)));
     let refused = || {
         Failure::new(
             exit::PERSON_NEEDED,
             "approval_needed",
             format!(
-                "{}: nobody has approved what this project's file starts",
-                target.id
+                "{}: nobody has approved what this project's file {}",
+                target.id,
+                if starts { "starts" } else { "sends" }
             ),
         )
-        .note(format!("it would start: {}", target.place))
+        .note(format!(
+            "it would {}: {}",
+            if starts { "start" } else { "reach" },
+            target.place
+        ))
         .next(
             "mcpline --trust ...",
             "approves what project files start, for one run",
@@ -63,19 +67,31 @@ pub(crate) async fn ensure(app: &SharedApp, target: &Target) -> Result<(), Failu
         return Err(refused());
     }
     let mut question = format!(
-        "{} comes from a project's file. It starts:\n  {}\n",
-        target.id, target.place
+        "{} comes from a project's file. It {}:\n  {}\n",
+        target.id,
+        if starts { "starts" } else { "reaches" },
+        target.place
     );
     if !variables.is_empty() {
         question += &format!(
-            "  with the variables {}\n",
+            "  {} the variables {}\n",
+            if starts {
+                "with"
+            } else {
+                "and sends what is in"
+            },
             one_line(&variables.join(" "), 300)
         );
     }
-    if let Some(folder) = target.launch.as_ref().ok().and_then(ServerCommand::folder) {
+    if let Ok(Reach::Process(command)) = &target.launch
+        && let Some(folder) = command.folder()
+    {
         question += &format!("  in {}\n", folder.display());
     }
-    question += "Start it, now and later? [y/N] ";
+    question += &format!(
+        "{} it, now and later? [y/N] ",
+        if starts { "Start" } else { "Reach" }
+    );
     // Not on the runtime's thread: signals must be heard while nobody answers.
     let answer = tokio::task::spawn_blocking(move || {
         // The lock goes before the wait: others have things to say meanwhile.

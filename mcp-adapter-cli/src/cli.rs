@@ -20,7 +20,7 @@ use crate::duration::parse_duration;
     infer_subcommands = false
 )]
 #[command(
-    after_help = "Everything after -- is the command line of a server: mcpline tools -- npx -y some-server"
+    after_help = "Everything after -- is the command line of a server: mcpline tools -- npx -y some-server\nA server elsewhere: mcpline tools --url https://example.com/mcp"
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -38,6 +38,24 @@ pub(crate) struct Global {
     /// Use the two servers that are built in
     #[arg(long, global = true, conflicts_with = "config")]
     pub(crate) demo: bool,
+    /// Reach a server by its URL
+    #[arg(long, global = true, conflicts_with_all = ["config", "demo"], value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// Send a header to --url; ${VAR} in it is filled in (repeatable)
+    #[arg(short = 'H', long, global = true, value_name = "NAME: VALUE")]
+    pub(crate) header: Vec<String>,
+    /// Send the token in this variable to --url
+    #[arg(long, global = true, value_name = "VAR")]
+    pub(crate) bearer_env: Option<String>,
+    /// Which transport to speak with --url
+    #[arg(long, global = true, value_enum, value_name = "TRANSPORT")]
+    pub(crate) transport: Option<TransportChoice>,
+    /// Trust the certificates in this file as well
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Reach servers through this proxy, or none
+    #[arg(long, global = true, value_name = "URL|none")]
+    pub(crate) proxy: Option<String>,
     /// Set a variable for the server after -- (repeatable)
     #[arg(short, long, global = true, value_name = "KEY=VALUE")]
     pub(crate) env: Vec<String>,
@@ -96,6 +114,17 @@ pub(crate) enum EraChoice {
     Auto,
     Legacy,
     Modern,
+}
+
+/// Which transport is spoken over HTTP.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum TransportChoice {
+    /// Found out
+    Auto,
+    /// HTTP+SSE of 2024-11-05
+    Sse,
+    /// Streamable HTTP
+    Streamable,
 }
 
 /// When to use colour.

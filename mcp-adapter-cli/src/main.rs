@@ -14,6 +14,7 @@ mod duration;
 mod failure;
 mod nearest;
 mod output;
+mod remote;
 mod result;
 mod schema;
 mod secret;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A value that no `Debug` prints.
-#[derive(Clone, Eq, PartialEq)]
+#[derive(Clone, Default, Eq, PartialEq)]
 pub(crate) struct Secret(String);
 
 impl Secret {
@@ -11,7 +11,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// The value itself: for the server's environment and for the fingerprint, nothing else.
+    /// The value itself: for the server, and for the fingerprint, nothing else.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }

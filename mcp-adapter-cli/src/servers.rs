@@ -2,21 +2,24 @@
 
 use std::time::{Duration, Instant};
 
+use mcp_client::http::HttpServer;
 use mcp_client::mcp_jsonrpc::Deadline;
 use mcp_client::mcp_proto::connection::ServerNotification;
 use mcp_client::mcp_proto::lifecycle::EraPolicy;
-use mcp_client::stdio::{EnvPolicy, ServerCommand, StdioConnector, connect_with};
-use mcp_client::{Client, ClientOptions, Notice, Notifications, Redactor};
+use mcp_client::stdio::{EnvPolicy, ServerCommand, StdioConnector};
+use mcp_client::{Client, ClientOptions, Error, Notice, Notifications, Redactor, http, stdio};
 
 use crate::app::{App, SharedApp};
 use crate::approval::{self, Trust};
 use crate::cli::EraChoice;
 use crate::config::{
-    Approvals, CONFIG_VARIABLE, Entry, InheritEnv, Limits, Located, Scope, Server, Setup,
-    fingerprint, locate, quoted, resolve, shortened,
+    Approvals, CONFIG_VARIABLE, Entry, InheritEnv, Limits, Located, RemoteServer, Scope, Server,
+    Setup, StdioServer, fingerprint, locate, quoted, remote_fingerprint, resolve, resolve_remote,
+    shortened,
 };
 use crate::failure::{Failure, exit};
 use crate::nearest::nearest;
+use crate::remote;
 use crate::secret::Secret;
 use crate::text::one_line;
 
@@ -38,8 +41,8 @@ pub(crate) struct Target {
     pub(crate) disabled: bool,
     /// The entry's file and line, and its command.
     pub(crate) place: String,
-    /// What to start, or why that can't be.
-    pub(crate) launch: Result<ServerCommand, Failure>,
+    /// What to start or to reach, or why that can't be.
+    pub(crate) launch: Result<Reach, Failure>,
     pub(crate) trust: Trust,
     limits: Limits,
     /// Oddities of its entry; they may be why it does not work.
@@ -47,9 +50,18 @@ pub(crate) struct Target {
     secrets: Vec<Secret>,
 }
 
+/// How a server is reached.
+#[derive(Clone, Debug)]
+pub(crate) enum Reach {
+    /// By starting its process.
+    Process(Box<ServerCommand>),
+    /// By its URL.
+    Remote(Box<HttpServer>),
+}
+
 impl Target {
     /// A target of which nothing but the name is known yet.
-    fn new(id: impl Into<String>, place: String, launch: Result<ServerCommand, Failure>) -> Self {
+    fn new(id: impl Into<String>, place: String, launch: Result<Reach, Failure>) -> Self {
         Self {
             id: id.into(),
             transport: "stdio",
@@ -66,7 +78,11 @@ impl Target {
     /// Takes the values that were set for this server out of a text.
     pub(crate) fn redactor(&self) -> Redactor {
         let values = self.secrets.iter().map(|value| value.reveal().to_owned());
-        Redactor::new(values)
+        let remote = match &self.launch {
+            Ok(Reach::Remote(server)) => server.secrets(),
+            _ => Vec::new(),
+        };
+        Redactor::new(values.chain(remote))
     }
 
     /// The limits of a call: command line, then entry, then defaults.
@@ -91,6 +107,12 @@ pub(crate) struct Connected {
 /// All servers that there are: the one behind `--`, the demo's, or those of configuration files.
 pub(crate) fn all(app: &App) -> Result<Vec<Target>, Failure> {
     if let Some((program, args)) = app.server_command.split_first() {
+        if app.global.url.is_some() {
+            return Err(Failure::usage(
+                "--url and a server command after -- are two servers; give one of them",
+            ));
+        }
+        remote::refuse_unused(app)?;
         return Ok(vec![ad_hoc(app, program, args)?]);
     }
     let unused = [
@@ -102,6 +124,13 @@ pub(crate) fn all(app: &App) -> Result<Vec<Target>, Failure> {
             "{option} is for a server command after --"
         )));
     }
+    if let Some(url) = &app.global.url {
+        let remote = remote::ad_hoc(app, url)?;
+        let mut target = Target::new(remote.id, remote.place, Ok(Reach::Remote(remote.server)));
+        target.transport = "http";
+        return Ok(vec![target]);
+    }
+    remote::refuse_unused(app)?;
     if app.global.demo {
         return Ok(["notes", "clock"].into_iter().map(demo).collect());
     }
@@ -215,7 +244,8 @@ fn ad_hoc(app: &App, program: &str, args: &[String]) -> Result<Target, Failure> 
     let stem = std::path::Path::new(program).file_stem();
     let name = stem.map_or_else(|| program.into(), |stem| stem.to_string_lossy());
     let place = one_line(&command.to_string(), MAX_SHOWN_COMMAND);
-    let mut target = Target::new(name.replace(['/', '.'], "-"), place, Ok(command));
+    let reach = Reach::Process(Box::new(command));
+    let mut target = Target::new(name.replace(['/', '.'], "-"), place, Ok(reach));
     target.secrets = secrets;
     Ok(target)
 }
@@ -224,6 +254,7 @@ fn demo(name: &'static str) -> Target {
     let own = std::env::current_exe();
     let launch = own
         .map(|own| ServerCommand::new(own).args(["demo", "--stdio", name]))
+        .map(|command| Reach::Process(Box::new(command)))
         .map_err(|error| {
             let message = format!("{name}: this program can't find itself: {error}");
             Failure::new(exit::OTHER, "other", message)
@@ -252,28 +283,30 @@ fn configured(app: &App, entry: &Entry) -> Target {
     target.transport = entry.server.as_ref().map_or("-", Server::transport);
     target.disabled = entry.disabled;
     target.notes = entry.notes.iter().map(ToString::to_string).collect();
-    let server = match &entry.server {
-        Ok(Server::Stdio(server)) => server,
-        Ok(Server::Http { origin }) => {
-            let message = format!("HTTP servers are not supported yet ({origin})");
-            target.launch = bad("unsupported", &message);
-            return target;
-        }
-        Err(problem) => {
-            target.launch = bad("config", &problem.message);
-            return target;
-        }
+    let launched = match &entry.server {
+        Ok(Server::Stdio(server)) => process(app, entry, server, &mut target),
+        Ok(Server::Http(server)) => reach(app, entry, server, &mut target),
+        Err(problem) => Err(problem.message.clone()),
     };
+    match launched {
+        Ok(launch) => target.launch = Ok(launch),
+        Err(message) => target.launch = bad("config", &message),
+    }
+    target
+}
+
+/// A process that an entry starts.
+fn process(
+    app: &App,
+    entry: &Entry,
+    server: &StdioServer,
+    target: &mut Target,
+) -> Result<Reach, String> {
     let written = one_line(&server.command_line(), MAX_SHOWN_COMMAND);
     target.place = format!("{}   {written}", target.place);
     let variable = |name: &str| std::env::var(name).ok();
-    let launch = match resolve(entry, server, &app.folders, &variable) {
-        Ok(launch) => launch,
-        Err(problem) => {
-            target.launch = bad("config", &problem.message);
-            return target;
-        }
-    };
+    let launch =
+        resolve(entry, server, &app.folders, &variable).map_err(|problem| problem.message)?;
     target.limits = launch.limits;
     let mut command = ServerCommand::new(&launch.command)
         .args(&launch.args)
@@ -294,26 +327,65 @@ fn configured(app: &App, entry: &Entry) -> Target {
         InheritEnv::Minimal => EnvPolicy::Minimal,
         InheritEnv::Names(names) => EnvPolicy::Names(names.clone()),
     });
-    target.launch = Ok(command.env_policy(policy));
-    target.trust = match entry.scope {
+    let variables = launch.env.iter().map(|(name, _)| name.clone()).collect();
+    target.trust = trust(app, entry.scope, || fingerprint(server, &launch), variables);
+    Ok(Reach::Process(Box::new(command.env_policy(policy))))
+}
+
+/// A URL that an entry names.
+fn reach(
+    app: &App,
+    entry: &Entry,
+    server: &RemoteServer,
+    target: &mut Target,
+) -> Result<Reach, String> {
+    let written = one_line(&server.shown_url(), MAX_SHOWN_COMMAND);
+    target.place = format!("{}   {written}", target.place);
+    let variable = |name: &str| std::env::var(name).ok();
+    let remote = resolve_remote(entry, server, &app.folders, &variable)
+        .map_err(|problem| problem.message)?;
+    target.limits = remote.limits;
+    target.secrets = remote.secrets();
+    // What is filled in from the environment goes to whom the file names; the rest the file knows anyway.
+    let mut variables: Vec<_> = remote
+        .expansions
+        .iter()
+        .map(|(_, name, _)| name.clone())
+        .collect();
+    variables.sort();
+    variables.dedup();
+    target.trust = if variables.is_empty() {
+        Trust::Given("it gets nothing of this environment")
+    } else {
+        trust(app, entry.scope, || remote_fingerprint(server), variables)
+    };
+    remote::server(app, &remote).map(|server| Reach::Remote(Box::new(server)))
+}
+
+/// How far what an entry wants is trusted (C218).
+fn trust(
+    app: &App,
+    scope: Scope,
+    fingerprint: impl FnOnce() -> String,
+    variables: Vec<String>,
+) -> Trust {
+    match scope {
         Scope::Named => Trust::Given("the file was named"),
         Scope::User => Trust::Given("it is in the user's own file"),
         Scope::Project if app.global.trust => Trust::Given("--trust"),
         Scope::Project => {
-            let fingerprint = fingerprint(server, &launch);
+            let fingerprint = fingerprint();
             let approvals = app.folders.state.as_deref().map(Approvals::in_folder);
             if approvals.is_some_and(|approvals| approvals.contains(&fingerprint)) {
                 Trust::Given("it was approved")
             } else {
-                let variables = launch.env.iter().map(|(name, _)| name.clone()).collect();
                 Trust::Needed {
                     fingerprint,
                     variables,
                 }
             }
         }
-    };
-    target
+    }
 }
 
 /// Connects to a server, if it may be started.
@@ -330,7 +402,7 @@ async fn start(app: &SharedApp, target: &Target) -> Result<Connected, Failure> {
         failure.notes.extend(target.notes.iter().cloned());
         failure
     };
-    let command = target.launch.clone().map_err(place)?;
+    let launch = target.launch.clone().map_err(place)?;
     let mut options =
         ClientOptions::new("mcpline", env!("CARGO_PKG_VERSION")).with_name(&target.id);
     options.call_deadline = target.deadline(app);
@@ -343,14 +415,23 @@ async fn start(app: &SharedApp, target: &Target) -> Result<Connected, Failure> {
         options.config.start_timeout = limit;
     }
     let start_timeout = options.config.start_timeout;
-    let mut connector = StdioConnector::new(command);
-    if app.global.verbose > 0 {
-        let (app, id) = (SharedApp::clone(app), target.id.clone());
-        connector = connector.with_stderr(move |line| app.say(&format!("[{id}] {line}")));
-    }
+    // A command that ends when its work is done needs no news of changes.
+    options.watch_lists = app.global.verbose > 0;
     let begun = Instant::now();
-    let client = connect_with(connector, options).await.map_err(|error| {
+    let outcome: Result<Client, Error> = match launch {
+        Reach::Process(command) => {
+            let mut connector = StdioConnector::new(*command);
+            if app.global.verbose > 0 {
+                let (app, id) = (SharedApp::clone(app), target.id.clone());
+                connector = connector.with_stderr(move |line| app.say(&format!("[{id}] {line}")));
+            }
+            stdio::connect_with(connector, options).await
+        }
+        Reach::Remote(server) => http::connect(*server, options).await,
+    };
+    let client = outcome.map_err(|error| {
         let mut failure = place(Failure::of(&error, &target.redactor()));
+        remote::advise(&error, &mut failure);
         let again = quoted(&target.id);
         if failure.exit == exit::TIMEOUT {
             failure.message = format!(
@@ -457,8 +538,13 @@ mod tests {
 
     #[test]
     fn targets_split_at_the_longest_server() {
-        let targets = ["a", "a.b", "io.github/x", "c"]
-            .map(|id| Target::new(id, String::new(), Ok(ServerCommand::new("x"))));
+        let targets = ["a", "a.b", "io.github/x", "c"].map(|id| {
+            Target::new(
+                id,
+                String::new(),
+                Ok(Reach::Process(Box::new(ServerCommand::new("x")))),
+            )
+        });
         let cases = [
             ("a/t", Some(("a", "t"))),
             ("a.t", Some(("a", "t"))),

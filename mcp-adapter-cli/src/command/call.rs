@@ -180,7 +180,7 @@ async fn find(app: &SharedApp, args: &CallArgs) -> Result<(Target, Connected, St
         return Ok((target.clone(), connected, tool.to_owned()));
     }
     if let [target] = targets.as_slice()
-        && !app.server_command.is_empty()
+        && app.is_ad_hoc()
     {
         let connected = servers::connect(app, target).await?;
         return Ok((target.clone(), connected, given.to_owned()));

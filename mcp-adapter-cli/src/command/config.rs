@@ -4,9 +4,12 @@ use serde_json::json;
 
 use crate::app::SharedApp;
 use crate::cli::ConfigCommand;
-use crate::config::{CONFIG_VARIABLE, Entry, Origin, Problem, Server, lint, resolve};
+use crate::config::{
+    CONFIG_VARIABLE, Entry, Origin, Problem, Server, lint, resolve, resolve_remote,
+};
 use crate::failure::{Failure, exit};
 use crate::nearest::nearest;
+use crate::remote;
 use crate::servers::load;
 use crate::text::table;
 
@@ -58,7 +61,7 @@ pub(crate) fn run(app: &SharedApp, command: &ConfigCommand) -> Result<u8, Failur
                     .map(|entry| {
                         let what = match &entry.server {
                             Ok(Server::Stdio(server)) => server.command_line(),
-                            Ok(Server::Http { origin }) => origin.clone(),
+                            Ok(Server::Http(server)) => server.shown_url(),
                             Err(problem) => format!("error: {}", problem.message),
                         };
                         let state = if entry.disabled { "disabled" } else { "" };
@@ -101,6 +104,19 @@ fn unreadable(problem: &Problem) -> Failure {
     Failure::new(exit::USAGE, "config", problem.to_string())
 }
 
+/// Where the values that were filled in come from.
+fn variables(expansions: &[(String, String, Origin)]) -> Vec<Vec<String>> {
+    let row = |(key, name, origin): &(String, String, Origin)| {
+        let from = match origin {
+            Origin::Default => "its default",
+            Origin::Known => "the environment",
+        };
+        let what = format!("{key}: ${{{name}}} comes from {from}");
+        vec!["variable".to_owned(), what]
+    };
+    expansions.iter().map(row).collect()
+}
+
 /// All mistakes and oddities of all files.
 fn check(app: &SharedApp, setup: &crate::config::Setup) -> Result<u8, Failure> {
     let mut errors: Vec<_> = setup.failures.iter().map(ToString::to_string).collect();
@@ -122,11 +138,16 @@ fn check(app: &SharedApp, setup: &crate::config::Setup) -> Result<u8, Failure> {
                         .map(|hint| format!("{}: {}: {hint}", entry.place, entry.id)),
                 );
             }
-            Ok(Server::Http { origin }) => {
-                errors.push(format!(
-                    "{}: {}: HTTP servers are not supported yet ({origin})",
-                    entry.place, entry.id
-                ));
+            Ok(Server::Http(server)) => {
+                let variable = |name: &str| std::env::var(name).ok();
+                match resolve_remote(entry, server, &app.folders, &variable) {
+                    Ok(remote) => errors.extend(
+                        remote::server(app, &remote)
+                            .err()
+                            .map(|message| format!("{}: {}: {message}", entry.place, entry.id)),
+                    ),
+                    Err(problem) => errors.push(about(&problem)),
+                }
             }
             Err(problem) => errors.push(about(problem)),
         }
@@ -167,10 +188,36 @@ fn explain(app: &SharedApp, entry: &Entry) -> Result<u8, Failure> {
     ];
     let mut code = 0;
     match &entry.server {
-        Ok(Server::Http { origin }) => rows.push(vec![
-            "url".to_owned(),
-            format!("{origin} (HTTP servers are not supported yet)"),
-        ]),
+        Ok(Server::Http(server)) => {
+            rows.push(vec!["url".to_owned(), server.shown_url()]);
+            let variable = |name: &str| std::env::var(name).ok();
+            let resolved = resolve_remote(entry, server, &app.folders, &variable);
+            let checked = resolved.and_then(|launch| match remote::server(app, &launch) {
+                Ok(_) => Ok(launch),
+                Err(message) => Err(Problem {
+                    place: entry.place.clone(),
+                    message,
+                }),
+            });
+            match checked {
+                Ok(launch) => {
+                    for (name, _) in &launch.headers {
+                        rows.push(vec![
+                            "header".to_owned(),
+                            format!("{name}: set, value hidden"),
+                        ]);
+                    }
+                    if let Some(file) = &launch.ca_file {
+                        rows.push(vec!["trusts".to_owned(), file.display().to_string()]);
+                    }
+                    rows.extend(variables(&launch.expansions));
+                }
+                Err(problem) => {
+                    rows.push(vec!["error".to_owned(), problem.message]);
+                    code = exit::USAGE;
+                }
+            }
+        }
         Err(problem) => {
             rows.push(vec!["error".to_owned(), problem.message.clone()]);
             code = exit::USAGE;
@@ -190,16 +237,7 @@ fn explain(app: &SharedApp, entry: &Entry) -> Result<u8, Failure> {
                         };
                         rows.push(vec!["env".to_owned(), format!("{name}: {what}")]);
                     }
-                    for (key, name, origin) in &launch.expansions {
-                        let from = match origin {
-                            Origin::Default => "its default",
-                            Origin::Known => "the environment",
-                        };
-                        rows.push(vec![
-                            "variable".to_owned(),
-                            format!("{key}: ${{{name}}} comes from {from}"),
-                        ]);
-                    }
+                    rows.extend(variables(&launch.expansions));
                 }
                 Err(problem) => {
                     rows.push(vec!["error".to_owned(), problem.message]);

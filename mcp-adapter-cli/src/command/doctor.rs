@@ -5,18 +5,19 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mcp_client::CallOptions;
+use mcp_client::http::HttpServer;
 use mcp_client::mcp_jsonrpc::Deadline;
 use mcp_client::mcp_proto::Era;
-use mcp_client::stdio::look_up;
+use mcp_client::stdio::{ServerCommand, look_up};
 use serde_json::{Value, json};
 
 use super::tools_of;
 use crate::app::SharedApp;
 use crate::approval::Trust;
-use crate::config::{Origin, Server, lint, quoted, resolve};
+use crate::config::{Origin, Server, lint, quoted, resolve, resolve_remote};
 use crate::duration::shown;
 use crate::failure::{Failure, exit_of};
-use crate::servers::{self, Target};
+use crate::servers::{self, Reach, Target};
 use crate::text::one_line;
 
 /// Most programs of the same name that are listed.
@@ -138,13 +139,57 @@ async fn examine(app: &SharedApp, target: &Target) -> Findings {
         Trust::Given(why) => findings.add(Mark::Ok, "trust", *why),
         Trust::Needed { .. } => findings.add(Mark::Note, "trust", "nobody has approved it yet"),
     }
-    let command = match &target.launch {
-        Ok(command) => command,
+    match &target.launch {
+        Ok(Reach::Process(command)) => look_at_process(app, command, &mut findings),
+        Ok(Reach::Remote(server)) => look_at_url(server, &mut findings),
         Err(failure) => {
             findings.fail("entry", failure.clone());
             return findings;
         }
+    }
+    let starts = matches!(target.launch, Ok(Reach::Process(_)));
+    let connected = match servers::connect(app, target).await {
+        Ok(connected) => connected,
+        Err(failure) => {
+            findings.fail(if starts { "start" } else { "connect" }, failure);
+            return findings;
+        }
     };
+    findings.add(
+        Mark::Ok,
+        if starts { "start" } else { "connect" },
+        format!("ready after {}", shown(connected.took)),
+    );
+    look_at_session(target, &connected, &mut findings).await;
+    let begun = Instant::now();
+    let report = connected.client.close().await;
+    app.close_all().await;
+    let mark = if report.leftovers {
+        Mark::Fail
+    } else if report.forced {
+        Mark::Note
+    } else {
+        Mark::Ok
+    };
+    let leftovers = match (starts, report.leftovers) {
+        (false, _) => "",
+        (true, true) => "; processes were left behind",
+        (true, false) => "; nothing was left behind",
+    };
+    findings.add(
+        mark,
+        "end",
+        format!(
+            "{} in {}{leftovers}",
+            report.summary,
+            shown(begun.elapsed())
+        ),
+    );
+    findings
+}
+
+/// What is started: program, folder, variables.
+fn look_at_process(app: &SharedApp, command: &ServerCommand, findings: &mut Findings) {
     let env = command.resolve_env();
     match look_up(
         command.program(),
@@ -198,44 +243,19 @@ async fn examine(app: &SharedApp, target: &Target) -> Findings {
     for hint in lint(&command.program().to_string_lossy(), &args) {
         findings.add(Mark::Note, "hint", hint);
     }
-    let connected = match servers::connect(app, target).await {
-        Ok(connected) => connected,
-        Err(failure) => {
-            findings.fail("start", failure);
-            return findings;
-        }
-    };
-    findings.add(
-        Mark::Ok,
-        "start",
-        format!("ready after {}", shown(connected.took)),
-    );
-    look_at_session(target, &connected, &mut findings).await;
-    let begun = Instant::now();
-    let report = connected.client.close().await;
-    app.close_all().await;
-    let mark = if report.leftovers {
-        Mark::Fail
-    } else if report.forced {
-        Mark::Note
-    } else {
-        Mark::Ok
-    };
-    let leftovers = if report.leftovers {
-        "; processes were left behind"
-    } else {
-        "; nothing was left behind"
-    };
-    findings.add(
-        mark,
-        "end",
-        format!(
-            "{} in {}{leftovers}",
-            report.summary,
-            shown(begun.elapsed())
-        ),
-    );
-    findings
+}
+
+/// Where it is: URL, proxy.
+fn look_at_url(server: &HttpServer, findings: &mut Findings) {
+    let endpoint = server.endpoint();
+    findings.add(Mark::Ok, "url", endpoint.to_string());
+    if !endpoint.is_https() && !endpoint.is_loopback() {
+        let what = "not encrypted: whoever is on the way reads and changes everything";
+        findings.add(Mark::Note, "url", what);
+    }
+    if server.connect.tls.danger_accept_any_certificate {
+        findings.add(Mark::Note, "url", "any certificate is taken");
+    }
 }
 
 /// Programs of the same name in later folders: two versions of a runtime explain much.
@@ -257,7 +277,7 @@ fn others_on_path(program: &OsStr, path: Option<&OsStr>, found: &Path) -> Vec<Pa
 
 /// Where the entry's values come from.
 fn look_at_entry(app: &SharedApp, target: &Target, findings: &mut Findings) {
-    if app.global.demo || !app.server_command.is_empty() {
+    if app.global.demo || app.is_ad_hoc() {
         return;
     }
     let (setup, _) = servers::load(app);
@@ -267,22 +287,23 @@ fn look_at_entry(app: &SharedApp, target: &Target, findings: &mut Findings) {
     for note in &entry.notes {
         findings.add(Mark::Note, "entry", note.message.clone());
     }
-    if let Ok(Server::Stdio(server)) = &entry.server
-        && let Ok(launch) = resolve(entry, server, &app.folders, &|name| {
-            std::env::var(name).ok()
-        })
-    {
-        for (key, name, origin) in &launch.expansions {
-            let from = match origin {
-                Origin::Default => "its default",
-                Origin::Known => "the environment",
-            };
-            findings.add(
-                Mark::Ok,
-                "variable",
-                format!("{key}: ${{{name}}} comes from {from}"),
-            );
+    let variable = |name: &str| std::env::var(name).ok();
+    let expansions = match &entry.server {
+        Ok(Server::Stdio(server)) => {
+            resolve(entry, server, &app.folders, &variable).map(|launch| launch.expansions)
         }
+        Ok(Server::Http(server)) => {
+            resolve_remote(entry, server, &app.folders, &variable).map(|remote| remote.expansions)
+        }
+        Err(_) => return,
+    };
+    for (key, name, origin) in expansions.unwrap_or_default() {
+        let from = match origin {
+            Origin::Default => "its default",
+            Origin::Known => "the environment",
+        };
+        let what = format!("{key}: ${{{name}}} comes from {from}");
+        findings.add(Mark::Ok, "variable", what);
     }
 }
 
@@ -297,6 +318,9 @@ async fn look_at_session(target: &Target, connected: &servers::Connected, findin
             "probe",
             "answered: the server speaks the modern era",
         );
+    }
+    for (fact, value) in client.channel_facts() {
+        findings.add(Mark::Ok, fact, value);
     }
     let name = agreement.server_info.as_ref().map_or_else(
         || "does not say who it is".to_owned(),

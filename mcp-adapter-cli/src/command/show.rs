@@ -21,9 +21,7 @@ pub(crate) async fn run(app: &SharedApp, wanted: Option<&str>) -> Result<u8, Fai
             (target, Some(tool))
         }
         // With a server command there is one server, and what is named is its tool.
-        (wanted, [only]) if !app.server_command.is_empty() => {
-            (only, wanted.filter(|wanted| *wanted != only.id))
-        }
+        (wanted, [only]) if app.is_ad_hoc() => (only, wanted.filter(|wanted| *wanted != only.id)),
         (Some(wanted), _) => {
             let id = wanted.split_once('/').map_or(wanted, |(id, _)| id);
             (servers::one(&targets, id)?, None)

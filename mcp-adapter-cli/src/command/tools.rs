@@ -23,7 +23,7 @@ pub(crate) async fn run(
         asked.push(match (servers::split(&all, wanted), all.as_slice()) {
             (Some((target, pattern)), _) => (target.clone(), pattern.to_owned()),
             // With a server command there is one server, and what is named are its tools.
-            (None, [only]) if !app.server_command.is_empty() && only.id != *wanted => {
+            (None, [only]) if app.is_ad_hoc() && only.id != *wanted => {
                 (only.clone(), wanted.clone())
             }
             (None, _) => (servers::one(&all, wanted)?.clone(), "*".to_owned()),

@@ -99,6 +99,17 @@ pub(crate) fn expand(
     Ok(expanded)
 }
 
+/// As [`expand`], the text alone.
+///
+/// # Errors
+/// As [`expand`].
+pub(crate) fn expand_text(
+    text: &str,
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> Result<String, ExpandError> {
+    expand(text, lookup).map(|expanded| expanded.text)
+}
+
 /// Whether a variable of the environment can have this name.
 pub(crate) fn is_name(name: &str) -> bool {
     let mut chars = name.chars();

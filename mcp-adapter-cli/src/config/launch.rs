@@ -1,13 +1,14 @@
 //! From an entry to what is started: variables filled in, folders made absolute, a fingerprint over the whole.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
-use super::expand::{Origin, expand};
+use super::expand::Origin;
+use super::fill::Filler;
 use super::locate::Folders;
-use super::model::{Entry, InheritEnv, Limits, Problem, Scope, StdioServer};
+use super::model::{Entry, InheritEnv, Limits, Problem, StdioServer};
 use crate::secret::Secret;
 
 /// A program ready to be started.
@@ -34,51 +35,26 @@ pub(crate) fn resolve(
     folders: &Folders,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Launch, Problem> {
-    let file_folder = entry.place.file.parent().unwrap_or(&folders.current);
-    let base = match entry.scope {
-        // What a project's file starts does not depend on where in the project one stands.
-        Scope::Project => project_folder(file_folder),
-        Scope::Named | Scope::User => &folders.current,
-    };
-    let path_text = |path: &Path| path.to_str().map(str::to_owned);
-    let lookup = |name: &str| match name {
-        "configDir" => path_text(file_folder),
-        "userHome" => folders.home.as_deref().and_then(path_text),
-        "workspaceFolder" => path_text(base),
-        _ => variable(name),
-    };
-    let mut expansions = Vec::new();
-    let mut fill = |key: &str, text: &str| match expand(text, &lookup) {
-        Ok(expanded) => {
-            let used = expanded.used.into_iter();
-            expansions.extend(used.map(|(name, origin)| (key.to_owned(), name, origin)));
-            Ok(expanded.text)
-        }
-        Err(error) => Err(Problem {
-            place: entry.place.clone(),
-            message: format!("{key}: {error}"),
-        }),
-    };
-    let command = fill("command", &server.command)?;
-    let args = server
-        .args
-        .iter()
-        .enumerate()
-        .map(|(index, arg)| fill(&format!("args[{index}]"), arg))
-        .collect::<Result<_, _>>()?;
-    let env = server
-        .env
-        .iter()
-        .map(|(name, value)| {
-            let value = value
-                .as_ref()
-                .map(|value| fill(&format!("env.{name}"), value.reveal()).map(Secret::new));
-            Ok((name.clone(), value.transpose()?))
-        })
-        .collect::<Result<_, Problem>>()?;
+    let mut filler = Filler::new(entry, folders, variable);
+    let command = filler.fill("command", &server.command)?;
+    let mut args = Vec::new();
+    for (index, arg) in server.args.iter().enumerate() {
+        args.push(filler.fill(&format!("args[{index}]"), arg)?);
+    }
+    let mut env = Vec::new();
+    for (name, value) in &server.env {
+        let value = match value {
+            Some(value) => {
+                let value = filler.fill(&format!("env.{name}"), value.reveal())?;
+                Some(Secret::new(value))
+            }
+            None => None,
+        };
+        env.push((name.clone(), value));
+    }
     let cwd = match &server.cwd {
-        Some(cwd) => file_folder.join(fill("cwd", cwd)?),
-        None => base.to_owned(),
+        Some(cwd) => filler.folder().join(filler.fill("cwd", cwd)?),
+        None => filler.base(),
     };
     Ok(Launch {
         command,
@@ -87,28 +63,15 @@ pub(crate) fn resolve(
         cwd,
         inherit_env: server.inherit_env.clone(),
         limits: server.limits,
-        expansions,
+        expansions: filler.into_expansions(),
     })
-}
-
-/// The project that a file in this folder belongs to.
-fn project_folder(file_folder: &Path) -> &Path {
-    if file_folder.file_name().is_some_and(|name| name == ".mcp") {
-        file_folder.parent().unwrap_or(file_folder)
-    } else {
-        file_folder
-    }
 }
 
 /// Identifies what an entry starts: command, arguments, folder, environment as written. A change of any of them asks
 /// again (C218). Environment values count as they stand in the file: a new token in a variable asks nothing.
 pub(crate) fn fingerprint(server: &StdioServer, launch: &Launch) -> String {
     let mut hasher = Sha256::new();
-    let mut add = |tag: &str, value: &str| {
-        // Lengths in front keep neighbouring values apart.
-        hasher.update(format!("{tag} {} {}:", tag.len(), value.len()));
-        hasher.update(value);
-    };
+    let mut add = |tag: &str, value: &str| hash_one(&mut hasher, tag, value);
     add("version", "1");
     add("command", &launch.command);
     for arg in &launch.args {
@@ -123,6 +86,18 @@ pub(crate) fn fingerprint(server: &StdioServer, launch: &Launch) -> String {
         }
     }
     add("inherit", &format!("{:?}", launch.inherit_env));
+    hex(hasher)
+}
+
+/// Adds one value to a fingerprint.
+pub(super) fn hash_one(hasher: &mut Sha256, tag: &str, value: &str) {
+    // Lengths in front keep neighbouring values apart.
+    hasher.update(format!("{tag} {} {}:", tag.len(), value.len()));
+    hasher.update(value);
+}
+
+/// A fingerprint as text.
+pub(super) fn hex(hasher: Sha256) -> String {
     let mut text = "sha256:".to_owned();
     for byte in hasher.finalize() {
         // Writing to a string can't fail.
@@ -133,8 +108,10 @@ pub(crate) fn fingerprint(server: &StdioServer, launch: &Launch) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
-    use crate::config::model::{Place, Server};
+    use crate::config::model::{Place, Scope, Server};
 
     fn entry(scope: Scope, file: &str, server: StdioServer) -> Entry {
         Entry {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::remote::RemoteServer;
 use crate::secret::Secret;
 
 /// Where something stands in a file.
@@ -82,10 +83,7 @@ pub(crate) struct Entry {
 /// What an entry wants to reach.
 #[derive(Clone, Debug)]
 pub(crate) enum Server {
-    Http {
-        /// Scheme, host and port: a path or query may hold credentials.
-        origin: String,
-    },
+    Http(RemoteServer),
     Stdio(StdioServer),
 }
 
@@ -93,7 +91,7 @@ impl Server {
     /// As shown in tables.
     pub(crate) fn transport(&self) -> &'static str {
         match self {
-            Self::Http { .. } => "http",
+            Self::Http(_) => "http",
             Self::Stdio(_) => "stdio",
         }
     }

@@ -13,6 +13,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use super::model::{
     Entry, FileContents, InheritEnv, Limits, Place, Problem, Scope, Server, StdioServer,
 };
+use super::remote::{RemoteServer, Transport};
 use crate::duration::parse_duration;
 use crate::nearest::nearest;
 use crate::secret::Secret;
@@ -22,8 +23,10 @@ const ROOT_KEYS: [&str; 2] = ["mcpServers", "servers"];
 /// Keys that stand beside the servers in files of other programs.
 const OTHER_ROOT_KEYS: [&str; 3] = ["$schema", "inputs", "mcp"];
 /// Keys of an entry that mean something here.
-const ENTRY_KEYS: [&str; 14] = [
+const ENTRY_KEYS: [&str; 20] = [
     "args",
+    "bearerTokenEnv",
+    "caFile",
     "callTimeoutMs",
     "command",
     "cwd",
@@ -31,10 +34,14 @@ const ENTRY_KEYS: [&str; 14] = [
     "enabled",
     "env",
     "headers",
+    "httpUrl",
     "inheritEnv",
     "maxCallMs",
+    "proxy",
+    "serverUrl",
     "startupTimeoutMs",
     "timeout",
+    "transport",
     "type",
     "url",
 ];
@@ -249,9 +256,16 @@ impl Reader<'_> {
     }
 
     fn server(&self, object: &Object<'_>, notes: &mut Vec<Problem>) -> Result<Server, Problem> {
-        let kind = self.text(object, "type")?;
+        // Both spellings are in use.
+        let kind = match self.text(object, "type")? {
+            Some(kind) => Some(kind),
+            None => self.text(object, "transport")?,
+        };
         let command = self.text(object, "command")?;
-        let url = self.text(object, "url")?;
+        let url = match (self.text(object, "url")?, self.text(object, "httpUrl")?) {
+            (Some(url), _) | (None, Some(url)) => Some(url),
+            (None, None) => self.text(object, "serverUrl")?,
+        };
         match (kind.as_deref(), command, url) {
             (None, Some(_), Some(_)) => Err(self.problem(
                 object.start(),
@@ -265,13 +279,10 @@ impl Reader<'_> {
                 inherit_env: self.inherit_env(object)?,
                 limits: self.limits(object, notes),
             })),
-            (
-                None | Some("http" | "sse" | "streamable-http" | "streamableHttp" | "remote"),
-                _,
-                Some(url),
-            ) => Ok(Server::Http {
-                origin: origin(&url),
-            }),
+            (None, None, Some(url)) => Ok(Server::Http(self.remote(object, None, url, notes)?)),
+            (Some(kind), _, Some(url)) if url_kind(kind) => {
+                Ok(Server::Http(self.remote(object, Some(kind), url, notes)?))
+            }
             (Some(kind @ ("stdio" | "local")), None, _) => {
                 Err(self.problem(object.start(), format!("type {kind:?} needs a \"command\"")))
             }
@@ -295,6 +306,56 @@ impl Reader<'_> {
                 Err(self.problem(object.start(), message))
             }
         }
+    }
+
+    fn remote(
+        &self,
+        object: &Object<'_>,
+        kind: Option<&str>,
+        url: String,
+        notes: &mut Vec<Problem>,
+    ) -> Result<RemoteServer, Problem> {
+        Ok(RemoteServer {
+            url: Secret::new(url),
+            headers: self.headers(object)?,
+            bearer_token_env: self.text(object, "bearerTokenEnv")?,
+            transport: match kind {
+                Some("sse") => Transport::Sse,
+                Some("streamable-http" | "streamableHttp" | "streamable_http") => {
+                    Transport::Streamable
+                }
+                // "http" is also what older files say of servers that speak HTTP+SSE.
+                _ => Transport::Auto,
+            },
+            ca_file: self.text(object, "caFile")?,
+            proxy: self.text(object, "proxy")?.map(Secret::new),
+            limits: self.limits(object, notes),
+        })
+    }
+
+    fn headers(&self, object: &Object<'_>) -> Result<Vec<(String, Secret)>, Problem> {
+        let headers = match object.get("headers").map(|property| &property.value) {
+            None | Some(Value::NullKeyword(_)) => return Ok(Vec::new()),
+            Some(Value::Object(headers)) => &headers.properties,
+            Some(other) => {
+                return Err(self.problem(other.start(), "\"headers\" must be an object"));
+            }
+        };
+        let headers = headers.iter().map(|property| {
+            let name = property.name.as_str();
+            if mcp_client::mcp_proto::http::is_reserved(name) {
+                return Err(self.problem(
+                    property.start(),
+                    format!("the header {name:?} is set by the protocol and can't be given"),
+                ));
+            }
+            let value = scalar(&property.value).ok_or_else(|| {
+                let message = format!("the value of the header {name:?} must be a text");
+                self.problem(property.value.start(), message)
+            })?;
+            Ok((name.to_owned(), Secret::new(value)))
+        });
+        headers.collect()
     }
 
     /// A text; `null` counts as absent.
@@ -418,7 +479,15 @@ impl Reader<'_> {
 }
 
 fn url_kind(kind: &str) -> bool {
-    ["http", "sse", "streamable-http", "streamableHttp", "remote"].contains(&kind)
+    const KINDS: [&str; 6] = [
+        "http",
+        "remote",
+        "sse",
+        "streamable-http",
+        "streamableHttp",
+        "streamable_http",
+    ];
+    KINDS.contains(&kind)
 }
 
 /// A text, number or truth value as text.
@@ -434,16 +503,6 @@ fn scalar(value: &Value<'_>) -> Option<String> {
 fn did_you_mean(key: &str, known: &[&'static str]) -> String {
     nearest(key, known.iter().copied())
         .map_or_else(String::new, |known| format!("; did you mean {known:?}?"))
-}
-
-/// Scheme, host and port of a URL: user, path and query may hold credentials.
-fn origin(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return "(no scheme)".to_owned();
-    };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    format!("{scheme}://{host}")
 }
 
 #[cfg(test)]
@@ -496,7 +555,9 @@ mod tests {
             total: None,
         };
         assert_eq!(server.limits, limits);
-        assert!(matches!(&b.server, Ok(Server::Http { origin }) if origin == "https://host:8"));
+        assert!(
+            matches!(&b.server, Ok(Server::Http(server)) if server.shown_url() == "https://host:8/mcp")
+        );
         assert!(!a.disabled && c.disabled && d.disabled);
         assert!(!format!("{contents:?}").contains("pw"));
     }

@@ -363,14 +363,14 @@ fn one_bad_entry_spoils_only_itself() {
     let place = Place::new("bad-entry");
     let good = place.entry(&[]);
     place.write(&format!(
-        "{{ // a comment\n \"mcpServers\": {{\n  \"good\": {good},\n  \"bad\": {{\"args\": []}},\n  \"unset\": {{\"command\": \"x\", \"env\": {{\"T\": \"${{NOT_SET_ANYWHERE}}\"}}}},\n  \"remote\": {{\"url\": \"https://h.example/mcp\"}},\n }}, }}"
+        "{{ // a comment\n \"mcpServers\": {{\n  \"good\": {good},\n  \"bad\": {{\"args\": []}},\n  \"unset\": {{\"command\": \"x\", \"env\": {{\"T\": \"${{NOT_SET_ANYWHERE}}\"}}}},\n  \"remote\": {{\"url\": \"https://u:p@h.example/mcp\"}},\n }}, }}"
     ));
     let ran = place.run(&["tools"]);
     assert_eq!(ran.code, 8, "{}", ran.err);
     assert!(ran.out.contains("good/echo(text: string)"), "{}", ran.out);
     for part in [
         "NOT_SET_ANYWHERE",
-        "HTTP servers are not supported yet",
+        "a URL must not hold a user or a password",
         "servers.json:4",
     ] {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);

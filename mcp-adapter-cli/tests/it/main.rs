@@ -5,6 +5,7 @@
 mod exits;
 mod output;
 mod program;
+mod remote;
 mod secrets;
 mod signals;
 mod terminal;
