@@ -514,6 +514,10 @@ impl Client {
                     self.ready_again(limits, begun)
                         .await
                         .map_err(|failure| self.call_error(stage, subject, failure))?;
+                    // That time is spent.
+                    let left = left(limits, begun)
+                        .ok_or_else(|| self.call_error(stage, subject, out_of_time(limits)))?;
+                    shortened = Some(options.clone().with_deadline(left));
                     continue;
                 }
                 Err(UsageError::Closed) => return Err(self.not_connected(stage, subject)),
@@ -537,10 +541,7 @@ impl Client {
         let time = total.saturating_sub(begun.elapsed());
         match tokio::time::timeout(time, ready).await {
             Ok(_) => Ok(()),
-            Err(_) => Err(CallFailure::TimedOut {
-                timed_out: TimedOut::new(TimeoutKind::Total, total),
-                sent: false,
-            }),
+            Err(_) => Err(out_of_time(limits)),
         }
     }
 
@@ -582,6 +583,15 @@ fn left(limits: Deadline, begun: Instant) -> Option<Deadline> {
     };
     let total = total.saturating_sub(begun.elapsed());
     (!total.is_zero()).then_some(Deadline::new(limits.idle, Some(total)))
+}
+
+/// The budget was used up before the request was made.
+fn out_of_time(limits: Deadline) -> CallFailure {
+    let total = limits.total.unwrap_or(Duration::MAX);
+    CallFailure::TimedOut {
+        timed_out: TimedOut::new(TimeoutKind::Total, total),
+        sent: false,
+    }
 }
 
 /// Whether the answer was lost on the way, while the connection goes on.
