@@ -326,6 +326,9 @@ pub(crate) fn is_message(event: &SseEvent) -> bool {
     matches!(event.kind.as_deref(), None | Some("" | "message"))
 }
 
+/// How far into a body its form is looked for.
+const MAX_LOOKED_AT_BYTES: usize = 64 * 1024;
+
 /// Looks at the start of a body whose label does not tell its form, and gives it back.
 async fn look(body: &mut Body) -> Result<AnswerForm, crate::body::BodyError> {
     let mut start = BytesMut::new();
@@ -333,7 +336,12 @@ async fn look(body: &mut Body) -> Result<AnswerForm, crate::body::BodyError> {
         let chunk = body.chunk().await.transpose()?;
         let is_all = chunk.is_none();
         start.extend_from_slice(&chunk.unwrap_or_default());
-        if let Some(form) = sniff(&start, is_all) {
+        let form = sniff(&start, is_all).or_else(|| {
+            // Space without end.
+            (start.len() > MAX_LOOKED_AT_BYTES)
+                .then_some(AnswerForm::Unusable(HttpFailureKind::ContentType))
+        });
+        if let Some(form) = form {
             body.unread(start.freeze());
             return Ok(form);
         }
