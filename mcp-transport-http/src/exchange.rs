@@ -291,7 +291,8 @@ impl Exchange<'_> {
             }
             let is_answer = self.is_own(mcp_jsonrpc::salvage::salvage_answer(&event.data).as_ref());
             if !is_whole {
-                if !is_answer {
+                // Half an answer is none: the stream may be resumed where it comes whole.
+                if !is_answer || !is_complete(&event.data) {
                     continue;
                 }
                 self.tell(HttpEvent::Quirk(Quirk::UnterminatedEvent)).await;
@@ -319,6 +320,11 @@ enum Ended {
     Answered,
     /// Without the answer.
     Early(HttpFailure),
+}
+
+/// Whether data is a message to its end.
+fn is_complete(data: &Bytes) -> bool {
+    Messages::new(data.clone()).all(|received| matches!(received, Received::Message(..)))
 }
 
 /// Whether an event is a message: one with another name is not (HTTP-08, C130).
