@@ -107,39 +107,39 @@ impl Exchange<'_> {
         self.tell(HttpEvent::Message(message)).await;
     }
 
-    /// Posts the message. The second value tells whether it named a session.
-    async fn post(&self) -> Result<(Response<Incoming>, bool), HttpFailure> {
+    /// Posts the message. The second value is the session that it named.
+    async fn post(&self) -> Result<(Response<Incoming>, Option<HeaderValue>), HttpFailure> {
         let mut ask = Ask::post(self.outbound.body());
         ask.is_safe = is_safe_to_repeat(self.method());
         if let Some(head) = self.outbound.head() {
             add_fields(&head.fields, &mut ask.headers);
         }
-        let mut in_session = false;
+        let mut session = None;
         // A new session is asked for without the old one (HTTPL-12), and the modern era has none (HTTPM-06).
         if self.method() == "initialize" {
             self.context.session.forget();
         } else if self.era() == Era::Legacy
             && let Some(id) = self.context.session.id()
         {
-            ask.headers.insert(SESSION_ID, id);
-            in_session = true;
+            ask.headers.insert(SESSION_ID, id.clone());
+            session = Some(id);
         }
-        Ok((self.context.ask(&ask).await?, in_session))
+        Ok((self.context.ask(&ask).await?, session))
     }
 
     /// A notification, or an answer of ours: accepted or not (HTTP-05, C094).
     async fn one_way(&self) -> Result<(), HttpFailure> {
-        let (response, in_session) = self.post().await?;
+        let (response, session) = self.post().await?;
         if response.status().is_success() {
             self.context.discard(response).await;
             return Ok(());
         }
-        Err(self.judged(response, in_session).await.0)
+        Err(self.judged(response, session).await.0)
     }
 
     /// A request.
     async fn request(&self) -> Result<(), HttpFailure> {
-        let (response, in_session) = self.post().await?;
+        let (response, session) = self.post().await?;
         let status = response.status().as_u16();
         if response.status().is_success()
             && self.method() == "initialize"
@@ -152,7 +152,7 @@ impl Exchange<'_> {
         }
         let form = form(&response);
         if form == AnswerForm::Error {
-            return self.refused(response, in_session).await;
+            return self.refused(response, session).await;
         }
         let (head, incoming) = response.into_parts();
         let broken = |error| self.context.broken(error, status);
@@ -199,9 +199,9 @@ impl Exchange<'_> {
     async fn refused(
         &self,
         response: Response<Incoming>,
-        in_session: bool,
+        session: Option<HeaderValue>,
     ) -> Result<(), HttpFailure> {
-        let (failure, body) = self.judged(response, in_session).await;
+        let (failure, body) = self.judged(response, session).await;
         if failure.kind == HttpFailureKind::SessionLost || !holds_error(&body) {
             return Err(failure);
         }
@@ -213,11 +213,20 @@ impl Exchange<'_> {
     }
 
     /// What an error status means, and its body. A session may be lost although the status does not say so (C099).
-    async fn judged(&self, response: Response<Incoming>, in_session: bool) -> (HttpFailure, Bytes) {
+    async fn judged(
+        &self,
+        response: Response<Incoming>,
+        session: Option<HeaderValue>,
+    ) -> (HttpFailure, Bytes) {
+        let in_session = session.is_some();
         let (mut failure, body) = self.context.refusal(response, in_session).await;
         if in_session && names_lost_session(failure.status.unwrap_or_default(), &body) {
             self.tell(HttpEvent::Quirk(Quirk::SessionLostInWords)).await;
             failure.kind = HttpFailureKind::SessionLost;
+        }
+        // That an earlier session is gone is known, and says nothing about the one that took its place (C100).
+        if failure.kind == HttpFailureKind::SessionLost && session != self.context.session.id() {
+            failure.kind = HttpFailureKind::Status;
         }
         (failure, body)
     }
