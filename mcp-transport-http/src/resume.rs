@@ -16,6 +16,9 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
+/// Shortest wait, whatever the server asks for.
+const SHORTEST_WAIT: Duration = Duration::from_millis(100);
+
 /// What is known of one stream.
 #[derive(Debug)]
 pub(crate) struct Resumption<'a> {
@@ -51,12 +54,15 @@ impl<'a> Resumption<'a> {
         }
     }
 
-    /// How long to wait: what the server asked for, or longer each time (HTTPL-32).
+    /// How long to wait: what the server asked for at first, and longer each time that nothing new came (HTTPL-32).
     pub(crate) fn wait(&mut self) -> Duration {
         let own = self.backoff.next_delay();
-        self.retry
-            .unwrap_or(own)
-            .min(self.context.server.limits.longest_resume_wait)
+        let wait = match self.retry {
+            Some(retry) if self.attempts <= 1 => retry.max(SHORTEST_WAIT),
+            Some(retry) => retry.max(own),
+            None => own,
+        };
+        wait.min(self.context.server.limits.longest_resume_wait)
     }
 
     /// Waits and opens the stream again behind the last event. `failure` is how it broke, and stays the reason when it can't
