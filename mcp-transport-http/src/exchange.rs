@@ -298,7 +298,7 @@ impl Exchange<'_> {
             if !is_message(&event) {
                 continue;
             }
-            let is_answer = self.is_own(mcp_jsonrpc::salvage::salvage_answer(&event.data).as_ref());
+            let is_answer = self.is_answered_by(&event.data);
             if !is_whole {
                 // Half an answer is none: the stream may be resumed where it comes whole.
                 if !is_answer || !is_complete(&event.data) {
@@ -314,6 +314,18 @@ impl Exchange<'_> {
                 drain.as_mut().reset(tokio::time::Instant::now() + limit);
             }
         }
+    }
+
+    /// Whether the answer is in this data, by itself or in a batch; it may be broken.
+    fn is_answered_by(&self, data: &Bytes) -> bool {
+        if !data.trim_ascii_start().starts_with(b"[") {
+            return self.is_own(mcp_jsonrpc::salvage::salvage_answer(data).as_ref());
+        }
+        let is_own = |member| matches!(member, Ok(Message::Response(RpcResponse { id, .. })) if self.is_own(id.as_ref()));
+        Messages::new(data.clone()).any(|received| match received {
+            Received::Batch(members) => members.into_iter().any(is_own),
+            _ => false,
+        })
     }
 
     fn is_own(&self, id: Option<&RequestId>) -> bool {
@@ -333,7 +345,7 @@ enum Ended {
 
 /// Whether data is a message to its end.
 fn is_complete(data: &Bytes) -> bool {
-    Messages::new(data.clone()).all(|received| matches!(received, Received::Message(..)))
+    Messages::new(data.clone()).all(|received| !matches!(received, Received::Fault(_)))
 }
 
 /// Whether an event is a message: one with another name is not (HTTP-08, C130).
