@@ -306,6 +306,9 @@ impl Exchange<'_> {
                 }
                 self.tell(HttpEvent::Quirk(Quirk::UnterminatedEvent)).await;
             }
+            if !is_answer && resumption.is_replay(&event.data) {
+                continue;
+            }
             let origin = self.outbound.request_id().cloned();
             self.message(ExchangeMessage::new(origin, event.data)).await;
             if is_answer && !answered {
