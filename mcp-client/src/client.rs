@@ -358,22 +358,30 @@ impl Client {
             .catalogue
             .fresh()
             .map(|list| list.get(name).is_some());
-        if known == Some(false) && !self.appears(name, &options).await? {
-            return Err(Error::unknown_tool(&shared.server, name));
+        let limits = options.deadline.unwrap_or(shared.options.call_deadline);
+        let begun = Instant::now();
+        let mut options = options;
+        if known == Some(false) {
+            if !self.appears(name, &options).await? {
+                return Err(Error::unknown_tool(&shared.server, name));
+            }
+            let left = left(limits, begun)
+                .ok_or_else(|| self.call_error(Stage::Call, name, out_of_time(limits)))?;
+            options.deadline = Some(left);
         }
         let about = About {
             stage: Stage::Call,
             subject: name,
             method: CallTool::NAME,
         };
-        let begun = Instant::now();
         let start = |options: &CallOptions| shared.start_call::<CallTool>(&params, options);
         let mut outcome = self.outcome(about, &options, start).await;
         // The server wants other headers than the list said: it did nothing yet, and a newer list says more (HTTPM-30).
         if outcome.as_ref().is_err_and(is_header_mismatch) && shared.lock().has_exchanges() {
-            let limits = options.deadline.unwrap_or(shared.options.call_deadline);
-            if let Some(limits) = left(limits, begun)
-                && self.newer_tools(limits).await.is_ok()
+            if let Some(now) = left(limits, begun)
+                && let newer = self.newer_tools(now)
+                && let within = now.total.unwrap_or(Duration::MAX)
+                && let Ok(Ok(_)) = tokio::time::timeout(within, newer).await
                 && let Some(limits) = left(limits, begun)
             {
                 let options = options.with_deadline(limits);
@@ -391,15 +399,8 @@ impl Client {
         match tokio::time::timeout(limit, self.newer_tools(deadline)).await {
             Ok(list) => Ok(list?.get(name).is_some()),
             Err(_) => {
-                let timed_out = TimedOut::new(TimeoutKind::Total, limit);
-                Err(self.call_error(
-                    Stage::Call,
-                    name,
-                    CallFailure::TimedOut {
-                        timed_out,
-                        sent: false,
-                    },
-                ))
+                let limits = Deadline::total(limit);
+                Err(self.call_error(Stage::Call, name, out_of_time(limits)))
             }
         }
     }
@@ -514,6 +515,10 @@ impl Client {
                     self.ready_again(limits, begun)
                         .await
                         .map_err(|failure| self.call_error(stage, subject, failure))?;
+                    // That time is spent.
+                    let left = left(limits, begun)
+                        .ok_or_else(|| self.call_error(stage, subject, out_of_time(limits)))?;
+                    shortened = Some(options.clone().with_deadline(left));
                     continue;
                 }
                 Err(UsageError::Closed) => return Err(self.not_connected(stage, subject)),
@@ -537,10 +542,7 @@ impl Client {
         let time = total.saturating_sub(begun.elapsed());
         match tokio::time::timeout(time, ready).await {
             Ok(_) => Ok(()),
-            Err(_) => Err(CallFailure::TimedOut {
-                timed_out: TimedOut::new(TimeoutKind::Total, total),
-                sent: false,
-            }),
+            Err(_) => Err(out_of_time(limits)),
         }
     }
 
@@ -582,6 +584,15 @@ fn left(limits: Deadline, begun: Instant) -> Option<Deadline> {
     };
     let total = total.saturating_sub(begun.elapsed());
     (!total.is_zero()).then_some(Deadline::new(limits.idle, Some(total)))
+}
+
+/// The budget was used up before the request was made.
+fn out_of_time(limits: Deadline) -> CallFailure {
+    let total = limits.total.unwrap_or(Duration::MAX);
+    CallFailure::TimedOut {
+        timed_out: TimedOut::new(TimeoutKind::Total, total),
+        sent: false,
+    }
 }
 
 /// Whether the answer was lost on the way, while the connection goes on.

@@ -108,39 +108,39 @@ impl Exchange<'_> {
         self.tell(HttpEvent::Message(message)).await;
     }
 
-    /// Posts the message. The second value tells whether it named a session.
-    async fn post(&self) -> Result<(Response<Incoming>, bool), HttpFailure> {
+    /// Posts the message. The second value is the session that it named.
+    async fn post(&self) -> Result<(Response<Incoming>, Option<HeaderValue>), HttpFailure> {
         let mut ask = Ask::post(self.outbound.body());
         ask.is_safe = is_safe_to_repeat(self.method());
         if let Some(head) = self.outbound.head() {
             add_fields(&head.fields, &mut ask.headers);
         }
-        let mut in_session = false;
+        let mut session = None;
         // A new session is asked for without the old one (HTTPL-12), and the modern era has none (HTTPM-06).
         if self.method() == "initialize" {
             self.context.session.forget();
         } else if self.era() == Era::Legacy
             && let Some(id) = self.context.session.id()
         {
-            ask.headers.insert(SESSION_ID, id);
-            in_session = true;
+            ask.headers.insert(SESSION_ID, id.clone());
+            session = Some(id);
         }
-        Ok((self.context.ask(&ask).await?, in_session))
+        Ok((self.context.ask(&ask).await?, session))
     }
 
     /// A notification, or an answer of ours: accepted or not (HTTP-05, C094).
     async fn one_way(&self) -> Result<(), HttpFailure> {
-        let (response, in_session) = self.post().await?;
+        let (response, session) = self.post().await?;
         if response.status().is_success() {
             self.context.discard(response).await;
             return Ok(());
         }
-        Err(self.judged(response, in_session).await.0)
+        Err(self.judged(response, session).await.0)
     }
 
     /// A request.
     async fn request(&self) -> Result<(), HttpFailure> {
-        let (response, in_session) = self.post().await?;
+        let (response, session) = self.post().await?;
         let status = response.status().as_u16();
         if response.status().is_success()
             && self.method() == "initialize"
@@ -153,7 +153,7 @@ impl Exchange<'_> {
         }
         let form = form(&response);
         if form == AnswerForm::Error {
-            return self.refused(response, in_session).await;
+            return self.refused(response, session).await;
         }
         let (head, incoming) = response.into_parts();
         let broken = |error| self.context.broken(error, status);
@@ -200,9 +200,9 @@ impl Exchange<'_> {
     async fn refused(
         &self,
         response: Response<Incoming>,
-        in_session: bool,
+        session: Option<HeaderValue>,
     ) -> Result<(), HttpFailure> {
-        let (failure, body) = self.judged(response, in_session).await;
+        let (failure, body) = self.judged(response, session).await;
         if failure.kind == HttpFailureKind::SessionLost || !holds_error(&body) {
             return Err(failure);
         }
@@ -214,11 +214,20 @@ impl Exchange<'_> {
     }
 
     /// What an error status means, and its body. A session may be lost although the status does not say so (C099).
-    async fn judged(&self, response: Response<Incoming>, in_session: bool) -> (HttpFailure, Bytes) {
+    async fn judged(
+        &self,
+        response: Response<Incoming>,
+        session: Option<HeaderValue>,
+    ) -> (HttpFailure, Bytes) {
+        let in_session = session.is_some();
         let (mut failure, body) = self.context.refusal(response, in_session).await;
         if in_session && names_lost_session(failure.status.unwrap_or_default(), &body) {
             self.tell(HttpEvent::Quirk(Quirk::SessionLostInWords)).await;
             failure.kind = HttpFailureKind::SessionLost;
+        }
+        // That an earlier session is gone is known, and says nothing about the one that took its place (C100).
+        if failure.kind == HttpFailureKind::SessionLost && session != self.context.session.id() {
+            failure.kind = HttpFailureKind::Status;
         }
         (failure, body)
     }
@@ -290,12 +299,16 @@ impl Exchange<'_> {
             if !is_message(&event) {
                 continue;
             }
-            let is_answer = self.is_own(mcp_jsonrpc::salvage::salvage_answer(&event.data).as_ref());
+            let is_answer = self.is_answered_by(&event.data);
             if !is_whole {
-                if !is_answer {
+                // Half an answer is none: the stream may be resumed where it comes whole.
+                if !is_answer || !is_complete(&event.data) {
                     continue;
                 }
                 self.tell(HttpEvent::Quirk(Quirk::UnterminatedEvent)).await;
+            }
+            if !is_answer && resumption.is_replay(&event.data) {
+                continue;
             }
             let origin = self.outbound.request_id().cloned();
             self.message(ExchangeMessage::new(origin, event.data)).await;
@@ -305,6 +318,18 @@ impl Exchange<'_> {
                 drain.as_mut().reset(tokio::time::Instant::now() + limit);
             }
         }
+    }
+
+    /// Whether the answer is in this data, by itself or in a batch; it may be broken.
+    fn is_answered_by(&self, data: &Bytes) -> bool {
+        if !data.trim_ascii_start().starts_with(b"[") {
+            return self.is_own(mcp_jsonrpc::salvage::salvage_answer(data).as_ref());
+        }
+        let is_own = |member| matches!(member, Ok(Message::Response(RpcResponse { id, .. })) if self.is_own(id.as_ref()));
+        Messages::new(data.clone()).any(|received| match received {
+            Received::Batch(members) => members.into_iter().any(is_own),
+            _ => false,
+        })
     }
 
     fn is_own(&self, id: Option<&RequestId>) -> bool {
@@ -322,10 +347,18 @@ enum Ended {
     Early(HttpFailure),
 }
 
+/// Whether data is a message to its end.
+fn is_complete(data: &Bytes) -> bool {
+    Messages::new(data.clone()).all(|received| !matches!(received, Received::Fault(_)))
+}
+
 /// Whether an event is a message: one with another name is not (HTTP-08, C130).
 pub(crate) fn is_message(event: &SseEvent) -> bool {
     matches!(event.kind.as_deref(), None | Some("" | "message"))
 }
+
+/// How far into a body its form is looked for.
+const MAX_LOOKED_AT_BYTES: usize = 64 * 1024;
 
 /// Looks at the start of a body whose label does not tell its form, and gives it back.
 async fn look(body: &mut Body) -> Result<AnswerForm, crate::body::BodyError> {
@@ -334,7 +367,12 @@ async fn look(body: &mut Body) -> Result<AnswerForm, crate::body::BodyError> {
         let chunk = body.chunk().await.transpose()?;
         let is_all = chunk.is_none();
         start.extend_from_slice(&chunk.unwrap_or_default());
-        if let Some(form) = sniff(&start, is_all) {
+        let form = sniff(&start, is_all).or_else(|| {
+            // Space without end.
+            (start.len() > MAX_LOOKED_AT_BYTES)
+                .then_some(AnswerForm::Unusable(HttpFailureKind::ContentType))
+        });
+        if let Some(form) = form {
             body.unread(start.freeze());
             return Ok(form);
         }

@@ -1,8 +1,11 @@
 //! Resuming a legacy stream where it broke: when, how often, and with what (HTTPL-30 to HTTPL-35).
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use http::HeaderName;
+use mcp_jsonrpc::RequestId;
+use mcp_jsonrpc::salvage::EnvelopeScanner;
 use mcp_proto::backoff::Backoff;
 use mcp_proto::http::{AnswerForm, HttpFailure, HttpFailureKind, names_lost_session};
 
@@ -16,6 +19,9 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
+/// Shortest wait, whatever the server asks for.
+const SHORTEST_WAIT: Duration = Duration::from_millis(100);
+
 /// What is known of one stream.
 #[derive(Debug)]
 pub(crate) struct Resumption<'a> {
@@ -26,6 +32,47 @@ pub(crate) struct Resumption<'a> {
     backoff: Backoff,
     /// Attempts since anything new came.
     attempts: u32,
+    replays: Replays,
+}
+
+/// How many of the server's requests are remembered for each stream.
+const MAX_REMEMBERED_REQUESTS: usize = 64;
+
+/// Which of the server's requests came on a stream: once it is resumed, they may come again (HTTPL-35).
+///
+/// Each is expected again once for each time, so that a server that never changes its ids is still answered.
+#[derive(Debug, Default)]
+pub(crate) struct Replays {
+    seen: VecDeque<RequestId>,
+    expected: Vec<RequestId>,
+}
+
+impl Replays {
+    /// The stream is about to be resumed.
+    pub(crate) fn resumed(&mut self) {
+        self.expected = self.seen.iter().cloned().collect();
+    }
+
+    /// Whether a message is a request that came before the stream was resumed.
+    pub(crate) fn is_replay(&mut self, message: &[u8]) -> bool {
+        let mut scanner = EnvelopeScanner::new();
+        scanner.push(message);
+        let found = scanner.found();
+        let (true, Some(id)) = (found.has_method, &found.id) else {
+            return false;
+        };
+        if let Some(at) = self.expected.iter().position(|known| known == id) {
+            self.expected.swap_remove(at);
+            return true;
+        }
+        if !self.seen.contains(id) {
+            if self.seen.len() == MAX_REMEMBERED_REQUESTS {
+                self.seen.pop_front();
+            }
+            self.seen.push_back(id.clone());
+        }
+        false
+    }
 }
 
 impl<'a> Resumption<'a> {
@@ -36,7 +83,13 @@ impl<'a> Resumption<'a> {
             retry: None,
             backoff: Backoff::new(FIRST_WAIT, LONGEST_WAIT, context.jitter_seed()),
             attempts: 0,
+            replays: Replays::default(),
         }
+    }
+
+    /// As [`Replays::is_replay`].
+    pub(crate) fn is_replay(&mut self, message: &[u8]) -> bool {
+        self.replays.is_replay(message)
     }
 
     /// An event came.
@@ -51,12 +104,15 @@ impl<'a> Resumption<'a> {
         }
     }
 
-    /// How long to wait: what the server asked for, or longer each time (HTTPL-32).
+    /// How long to wait: what the server asked for at first, and longer each time that nothing new came (HTTPL-32).
     pub(crate) fn wait(&mut self) -> Duration {
         let own = self.backoff.next_delay();
-        self.retry
-            .unwrap_or(own)
-            .min(self.context.server.limits.longest_resume_wait)
+        let wait = match self.retry {
+            Some(retry) if self.attempts <= 1 => retry.max(SHORTEST_WAIT),
+            Some(retry) => retry.max(own),
+            None => own,
+        };
+        wait.min(self.context.server.limits.longest_resume_wait)
     }
 
     /// Waits and opens the stream again behind the last event. `failure` is how it broke, and stays the reason when it can't
@@ -88,6 +144,7 @@ impl<'a> Resumption<'a> {
             let status = response.status().as_u16();
             match form(&response) {
                 AnswerForm::EventStream | AnswerForm::Unlabelled => {
+                    self.replays.resumed();
                     let (head, incoming) = response.into_parts();
                     return Body::new(&head.headers, incoming)
                         .map_err(|error| self.context.broken(error, status));

@@ -17,6 +17,7 @@ use crate::body::Body;
 use crate::events::Events;
 use crate::exchange::{HttpEvent, Teller, is_message, last_event_id};
 use crate::request::{Ask, Context, form};
+use crate::resume::Replays;
 
 /// How long the first answer is waited for before the stream is opened.
 const OPEN_AFTER: Duration = Duration::from_secs(1);
@@ -58,6 +59,7 @@ pub(crate) async fn keep_open(context: &Context, events: &Teller) {
         events,
         last_id: None,
         retry: None,
+        replays: Replays::default(),
         suspect_after: SUSPECT_AFTER,
     };
     let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT, context.jitter_seed());
@@ -100,6 +102,7 @@ struct ServerStream<'a> {
     events: &'a Teller,
     last_id: Option<String>,
     retry: Option<Duration>,
+    replays: Replays,
     suspect_after: Duration,
 }
 
@@ -121,6 +124,7 @@ impl ServerStream<'_> {
         self.context.session.add_to(&mut ask.headers);
         if let Some(id) = self.last_id.as_deref().and_then(last_event_id) {
             ask.headers.insert("last-event-id", id);
+            self.replays.resumed();
         }
         let broken = |heard: bool| Ended::Broken {
             was_good: heard || begun.elapsed() >= GOOD_LIFE,
@@ -143,7 +147,7 @@ impl ServerStream<'_> {
                 SseFrame::Event(event) => {
                     heard = true;
                     self.note(event.id.clone(), event.retry);
-                    if is_message(&event) {
+                    if is_message(&event) && !self.replays.is_replay(&event.data) {
                         let message = ExchangeMessage::new(None, event.data);
                         let _ = self.events.send(HttpEvent::Message(message)).await;
                     }

@@ -1,6 +1,7 @@
 //! The client against scripted HTTP servers, in memory on tokio's paused clock, and over loopback where that matters.
 
 mod answers;
+mod hostile;
 mod legacy;
 mod modern;
 mod old;

@@ -1,0 +1,439 @@
+//! Servers that are hostile or sloppy: what must hold whatever they do.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mcp_client::http::HttpServer;
+use mcp_client::mcp_jsonrpc::Deadline;
+use mcp_client::{CallOptions, ErrorKind};
+use mcp_testkit::http::{
+    Gate, HttpPeer, LegacyServer, ModernServer, Push, Reply, Request, Step, sse_event,
+};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{chain, connect, connect_to, echo, methods, options, server, text};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A call with limits of its own, and what came of it.
+async fn call_within(
+    client: &mcp_client::Client,
+    total: Duration,
+) -> Result<String, (ErrorKind, String)> {
+    let limits = CallOptions::default().with_deadline(Deadline::total(total));
+    let arguments = json!({"text": "a"});
+    match client.call_tool_with("echo", &arguments, limits).await {
+        Ok(result) => Ok(result.text()),
+        Err(error) => Err((error.kind(), chain(&error))),
+    }
+}
+
+fn count(peer: &HttpPeer, method: &str) -> usize {
+    let methods = methods(peer);
+    methods.iter().filter(|known| *known == method).count()
+}
+
+/// A server on a thread of its own, which can send faster than any script: told the request's head and body, it writes.
+fn raw_server(
+    serve: impl Fn(&str, &str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
+) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let serve = Arc::new(serve);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (Ok(mut stream), serve) = (stream, Arc::clone(&serve)) else {
+                return;
+            };
+            std::thread::spawn(move || {
+                while let Ok((head, body)) = raw_request(&mut stream) {
+                    if serve(&head, &body, &mut stream).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    url
+}
+
+fn raw_request(stream: &mut TcpStream) -> std::io::Result<(String, String)> {
+    let end = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+    let mut read = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let count = stream.read(&mut buffer)?;
+        if count == 0 {
+            return Err(end());
+        }
+        read.extend_from_slice(&buffer[..count]);
+        let text = String::from_utf8_lossy(&read).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let length = head.to_ascii_lowercase();
+        let length = length
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok())
+            .unwrap_or(0);
+        if body.len() >= length {
+            return Ok((head.to_owned(), body.to_owned()));
+        }
+    }
+}
+
+fn raw_json(stream: &mut TcpStream, body: &Value) -> std::io::Result<()> {
+    let body = body.to_string();
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+}
+
+/// Answers the discovery of a modern server.
+fn raw_discovery(stream: &mut TcpStream, id: &Value) -> std::io::Result<()> {
+    let result = json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+        "resultType": "complete", "ttlMs": 0, "cacheScope": "private"});
+    raw_json(
+        stream,
+        &json!({"jsonrpc": "2.0", "id": id, "result": result}),
+    )
+}
+
+const SSE_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_comments_holds_up_neither_deadlines_nor_the_end() {
+    let url = raw_server(|_, body, stream| {
+        let message: Value = serde_json::from_str(body).unwrap_or_default();
+        if message["method"] == "server/discover" {
+            return raw_discovery(stream, &message["id"]);
+        }
+        stream.write_all(SSE_HEAD)?;
+        let comments = ":\n\n".repeat(100_000);
+        loop {
+            stream.write_all(comments.as_bytes())?;
+        }
+    });
+    let client = connect_to(HttpServer::new(&url).unwrap(), options())
+        .await
+        .unwrap();
+    let call = tokio::time::timeout(20 * SECOND, call_within(&client, SECOND)).await;
+    let (kind, _) = call.expect("the call's limit holds").unwrap_err();
+    assert_eq!(kind, ErrorKind::Timeout);
+    let other = tokio::spawn({
+        let client = client.clone();
+        async move { call_within(&client, 600 * SECOND).await }
+    });
+    tokio::time::sleep(SECOND / 2).await;
+    tokio::time::timeout(10 * SECOND, client.close())
+        .await
+        .expect("closing ends");
+    assert!(other.await.unwrap().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unlabelled_answer_of_nothing_but_space_is_bounded() {
+    let peer = HttpPeer::memory(
+        ModernServer::new()
+            .on("tools/call", |_| {
+                let mut reply = Reply::status(200);
+                for _ in 0..100 {
+                    reply = reply.chunk(vec![b' '; 1000]);
+                }
+                Some(reply.step(Step::Never))
+            })
+            .handler(),
+    );
+    let client = connect(&peer).await;
+    let error = echo(&client, "a").await.unwrap_err();
+    assert!(error.contains("neither JSON nor a stream"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c125_a_stream_without_framing_is_resumed_at_every_cut() {
+    // Close-delimited, as from HTTP/1.0 or some proxies: a cut looks like an orderly end.
+    let events = |request: &Request| {
+        let note = json!({"jsonrpc": "2.0", "method": "notifications/vendor/a"});
+        vec![
+            sse_event(Some("1"), &note),
+            sse_event(Some("2"), &text(request, "hi")),
+        ]
+    };
+    let call: Arc<Mutex<Option<Request>>> = Arc::default();
+    let seen = Arc::clone(&call);
+    let peer = HttpPeer::memory(
+        LegacyServer::new()
+            .on("tools/call", move |request| {
+                *seen.lock().unwrap() = Some(request.clone());
+                let whole = events(request).concat();
+                let at = request.json()["params"]["arguments"]["text"].clone();
+                let at: usize = at.as_str().unwrap().parse().unwrap();
+                Some(
+                    Reply::sse()
+                        .unframed()
+                        .body(&whole[..at.min(whole.len())])
+                        .step(Step::CloseConnection),
+                )
+            })
+            .on("GET", move |request| {
+                let last: usize = request.header("last-event-id")?.parse().unwrap();
+                let call = call.lock().unwrap().clone().unwrap();
+                Some(Reply::sse().chunk(events(&call).split_off(last).concat()))
+            })
+            .handler(),
+    );
+    let client = connect(&peer).await;
+    for at in 70..250 {
+        assert_eq!(
+            echo(&client, &at.to_string()).await,
+            Ok("hi".to_owned()),
+            "cut at {at}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c100_a_late_refusal_in_a_lost_session_does_not_cost_the_new_one() {
+    // The answer to a ping is still under way when the session is lost and another one opened.
+    let (push, gate) = (Push::new(), Gate::new());
+    let (reply, late) = (push.clone(), gate.clone());
+    let legacy = LegacyServer::new();
+    let inner = legacy.clone().on("GET", move |_| Some(reply.reply()));
+    let peer = HttpPeer::memory(move |request: Request| {
+        let (inner, late) = (inner.clone(), late.clone());
+        Box::pin(async move {
+            if request.method == "POST" && request.rpc_method().is_none() {
+                late.wait().await;
+            }
+            inner.reply(&request)
+        })
+    });
+    let client = connect(&peer).await;
+    assert!(echo(&client, "a").await.is_ok());
+    peer.wait_request("the stream", 5 * SECOND, |request| request.method == "GET")
+        .await;
+    push.event(
+        None,
+        &json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}),
+    );
+    gate.reached(1).await;
+    legacy.forget_sessions();
+    assert!(client.refresh_tools().await.is_ok());
+    assert_eq!(count(&peer, "initialize"), 2);
+    gate.open();
+    tokio::time::sleep(5 * SECOND).await;
+    assert!(echo(&client, "b").await.is_ok());
+    assert_eq!(count(&peer, "initialize"), 2, "{:?}", methods(&peer));
+}
+
+#[tokio::test(start_paused = true)]
+async fn httpl_35_a_replayed_request_of_the_server_is_answered_once() {
+    let call: Arc<Mutex<Option<Request>>> = Arc::default();
+    let seen = Arc::clone(&call);
+    let ping = || json!({"jsonrpc": "2.0", "id": "p-1", "method": "ping"});
+    let peer = HttpPeer::memory(
+        LegacyServer::new()
+            .on("tools/call", move |request| {
+                *seen.lock().unwrap() = Some(request.clone());
+                Some(Reply::sse().chunk("id: 1\ndata:\n\n").event(None, &ping()))
+            })
+            .on("GET", move |request| {
+                request.header("last-event-id")?;
+                let call = call.lock().unwrap().clone().unwrap();
+                let reply = Reply::sse().event(Some("2"), &ping());
+                Some(reply.event(Some("3"), &text(&call, "hi")))
+            })
+            .handler(),
+    );
+    let client = connect(&peer).await;
+    assert_eq!(echo(&client, "a").await, Ok("hi".to_owned()));
+    tokio::time::sleep(5 * SECOND).await;
+    let requests = peer.requests();
+    let pongs = requests
+        .iter()
+        .filter(|request| request.json()["id"] == "p-1");
+    assert_eq!(pongs.count(), 1);
+}
+
+#[tokio::test]
+async fn resuming_is_no_busy_loop_whatever_the_server_asks_for() {
+    let number = AtomicUsize::new(0);
+    let next = move || {
+        let number = number.fetch_add(1, Ordering::Relaxed);
+        Reply::sse().chunk(format!("id: {number}\nretry: 0\ndata:\n\n"))
+    };
+    let next = Arc::new(next);
+    let again = Arc::clone(&next);
+    let peer = HttpPeer::tcp(
+        LegacyServer::new()
+            .on("tools/call", move |_| Some(next()))
+            .on("GET", move |request| {
+                request.header("last-event-id").map(|_| again())
+            })
+            .handler(),
+    )
+    .await;
+    let mut server = HttpServer::new(&peer.url("/mcp")).unwrap();
+    server.server_stream = false;
+    let client = connect_to(server, options()).await.unwrap();
+    let (kind, _) = call_within(&client, 2 * SECOND).await.unwrap_err();
+    assert_eq!(kind, ErrorKind::Timeout);
+    let asked = count(&peer, "GET");
+    assert!(asked <= 40, "{asked} in two seconds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_starts_again_is_given_time_also_with_a_short_delay() {
+    // It asks to be resumed soon, and then is away for five seconds.
+    let call: Arc<Mutex<Option<(Request, Instant)>>> = Arc::default();
+    let seen = Arc::clone(&call);
+    let peer = HttpPeer::memory(
+        LegacyServer::new()
+            .on("tools/call", move |request| {
+                *seen.lock().unwrap() = Some((request.clone(), Instant::now()));
+                Some(Reply::sse().chunk("id: 1\nretry: 10\ndata:\n\n"))
+            })
+            .on("GET", move |request| {
+                request.header("last-event-id")?;
+                let (call, at) = call.lock().unwrap().clone().unwrap();
+                if at.elapsed() < 5 * SECOND {
+                    return Some(Reply::status(502));
+                }
+                Some(Reply::sse().event(Some("2"), &text(&call, "hi")))
+            })
+            .handler(),
+    );
+    let client = connect(&peer).await;
+    assert_eq!(echo(&client, "a").await, Ok("hi".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_calls_total_limit_includes_the_wait_for_a_new_session() {
+    let slow = Arc::new(AtomicBool::new(false));
+    let is_slow = Arc::clone(&slow);
+    let legacy = LegacyServer::new();
+    let inner = legacy.clone();
+    let peer = HttpPeer::memory(move |request: Request| {
+        let (inner, is_slow) = (inner.clone(), Arc::clone(&is_slow));
+        Box::pin(async move {
+            let pause = match request.rpc_method().as_deref() {
+                _ if !is_slow.load(Ordering::Relaxed) => 0,
+                Some("initialize" | "tools/call") => 8,
+                _ => 0,
+            };
+            let reply = inner.reply(&request);
+            tokio::time::sleep(pause * SECOND).await;
+            reply
+        })
+    });
+    let client = connect(&peer).await;
+    assert!(echo(&client, "a").await.is_ok());
+    legacy.forget_sessions();
+    let _ = client.ping(CallOptions::default()).await;
+    slow.store(true, Ordering::Relaxed);
+    legacy.forget_sessions();
+    // Loses the session.
+    let lost = tokio::spawn({
+        let client = client.clone();
+        async move { client.refresh_tools().await.map(drop) }
+    });
+    peer.wait_until("a third session", 5 * SECOND, |record| {
+        let requests = record.requests.iter();
+        requests
+            .filter(|request| request.rpc_method().as_deref() == Some("initialize"))
+            .count()
+            == 3
+    })
+    .await;
+    let begun = Instant::now();
+    let outcome = call_within(&client, 10 * SECOND).await;
+    assert!(
+        begun.elapsed() <= 10 * SECOND,
+        "{:?}: {outcome:?}",
+        begun.elapsed()
+    );
+    assert_eq!(outcome.unwrap_err().0, ErrorKind::Timeout);
+    lost.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_calls_total_limit_includes_the_look_at_the_list() {
+    let inner = ModernServer::new();
+    let tools = inner.clone();
+    let slow = Arc::new(AtomicBool::new(false));
+    let is_slow = Arc::clone(&slow);
+    let peer = HttpPeer::memory(move |request: Request| {
+        let inner = inner.clone();
+        let pause = match request.rpc_method().as_deref() {
+            _ if !is_slow.load(Ordering::Relaxed) => 0,
+            Some("tools/list" | "tools/call") => 8,
+            _ => 0,
+        };
+        Box::pin(async move {
+            tokio::time::sleep(pause * SECOND).await;
+            inner.reply(&request)
+        })
+    });
+    let mut quiet = options();
+    quiet.watch_lists = false;
+    tools.set_tools(Vec::new());
+    let client = connect_to(server(&peer), quiet).await.unwrap();
+    assert_eq!(client.tools().await.unwrap().tools.len(), 0);
+    tools.set_tools(vec![
+        json!({"name": "echo", "inputSchema": {"type": "object"}}),
+    ]);
+    slow.store(true, Ordering::Relaxed);
+    let begun = Instant::now();
+    let outcome = call_within(&client, 10 * SECOND).await;
+    assert!(
+        begun.elapsed() <= 10 * SECOND,
+        "{:?}: {outcome:?}",
+        begun.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_pings_makes_no_flood_of_connections() {
+    // The server asks and asks, and never takes an answer.
+    let legacy = LegacyServer::new().on("tools/call", |_| {
+        let mut reply = Reply::sse();
+        for number in 0..5000 {
+            let ping = json!({"jsonrpc": "2.0", "id": number, "method": "ping"});
+            reply = reply.event(None, &ping);
+        }
+        Some(reply.step(Step::Never))
+    });
+    let peer = HttpPeer::memory(move |request: Request| {
+        if request.method == "POST" && request.rpc_method().is_none() {
+            return Reply::never();
+        }
+        legacy.reply(&request)
+    });
+    let client = connect(&peer).await;
+    let _ = call_within(&client, 5 * SECOND).await;
+    let open = peer.open_connections();
+    assert!(open <= 300, "{open} connections");
+    // What is ours to ask still works.
+    assert!(client.ping(CallOptions::default()).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_in_a_batch_ends_its_stream() {
+    let legacy = LegacyServer::new()
+        .version("2025-03-26")
+        .on("tools/call", |request| {
+            let note = json!({"jsonrpc": "2.0", "method": "notifications/vendor/a"});
+            let batch = json!([note, text(request, "hi")]);
+            Some(Reply::sse().event(Some("1"), &batch).step(Step::Never))
+        });
+    let peer = HttpPeer::memory(legacy.handler());
+    let client = connect(&peer).await;
+    assert_eq!(echo(&client, "a").await, Ok("hi".to_owned()));
+    peer.wait_aborted(1, 5 * SECOND).await;
+}
