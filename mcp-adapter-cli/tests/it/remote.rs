@@ -266,7 +266,12 @@ fn what_went_wrong_is_said_with_a_way_out() {
             "--era legacy",
         ),
         (Server::start(move |_| page()), 4, "Sign in", "login"),
-        (Server::start(|_| Reply::hang_up()), 4, "HTTP", "doctor"),
+        (
+            Server::start(|_| Reply::hang_up()),
+            4,
+            "closed the connection without one",
+            "doctor",
+        ),
     ];
     for (server, code, what, way_out) in &servers {
         let ran = place.run(&["tools", "--url", &server.url()]);
