@@ -25,7 +25,8 @@
 //! | protocol versions | 2024-11-05 to 2026-07-28, found out by itself |
 //! | runtime | tokio; the layers below ([`mcp_proto`], [`mcp_jsonrpc`]) need none |
 //! | cancel safety | dropping any future here is defined; each function says what it does |
-//! | repeating calls | never: a lost connection is an error that says whether the call may have been carried out |
+//! | repeating calls | tools never, unless the host says so; a lost answer is an error that says whether the call may have been carried out |
+//! | transports | [`stdio`], [`http`], any byte stream, or your own by [`transport`] |
 //! | limits | [`ClientOptions`], [`mcp_proto::connection::ConnectionLimits`] |
 
 mod catalogue;

@@ -9,6 +9,7 @@ mod event;
 mod exchange;
 mod inbound;
 mod outbound;
+mod send;
 mod session;
 mod subscription;
 
