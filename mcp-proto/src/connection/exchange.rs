@@ -142,7 +142,9 @@ impl<T: Clone> ClientConnection<T> {
 
     /// Takes over a request's exchange that nobody needs any more.
     pub(super) fn abort(&mut self, id: &RequestId) {
-        if self.channel == ChannelKind::PerExchange {
+        // A server may answer or cancel what it can't know yet; then it need not be sent any more.
+        let was_sent = !self.queue.take_back(id);
+        if was_sent && self.channel == ChannelKind::PerExchange {
             self.aborts.push_back(id.clone());
         }
     }

@@ -10,6 +10,7 @@ mod calls;
 mod exchanges;
 mod inbound;
 mod lifecycle;
+mod random_exchanges;
 mod random_scripts;
 mod subscriptions;
 mod transcripts;
