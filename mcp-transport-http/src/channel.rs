@@ -14,7 +14,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use mcp_jsonrpc::RequestId;
 use mcp_proto::Era;
 use mcp_proto::connection::{ChannelKind, Outbound, OutboundKind};
-use mcp_proto::http::legacy_fields;
+use mcp_proto::http::{Delivery, HttpFailure, HttpFailureKind, legacy_fields};
 use mcp_proto::lifecycle::Agreement;
 use tokio::sync::mpsc;
 
@@ -27,6 +27,13 @@ use crate::server_stream::keep_open;
 
 /// Events that wait to be taken before exchanges are not read any further.
 const MAX_WAITING_EVENTS: usize = 16;
+
+/// Answers of ours that are under way at the same time. Each takes a connection where HTTP has one exchange on each.
+const MAX_ANSWERS_UNDER_WAY: usize = 32;
+
+/// Answers that wait for those, and their bytes. A server that asks on without taking answers gets no more of them.
+const MAX_WAITING_ANSWERS: usize = 256;
+const MAX_WAITING_ANSWER_BYTES: usize = 1024 * 1024;
 
 /// Opens channels to a server. Connections are shared by all of them.
 #[derive(Clone, Debug)]
@@ -74,6 +81,8 @@ pub struct HttpSource {
     /// Messages behind one that must arrive first (HTTPL-15).
     held: VecDeque<Outbound>,
     holding: bool,
+    answers_under_way: usize,
+    waiting_answers: VecDeque<Outbound>,
 }
 
 /// An exchange that is over.
@@ -82,6 +91,8 @@ struct Done {
     request: Option<RequestId>,
     /// Whether the messages behind it waited for it.
     held_others: bool,
+    /// Whether it was an answer of ours.
+    is_answer: bool,
 }
 
 /// Closes a channel and knows about it.
@@ -169,6 +180,8 @@ impl HttpConnector {
                 server_stream: None,
                 held: VecDeque::new(),
                 holding: false,
+                answers_under_way: 0,
+                waiting_answers: VecDeque::new(),
             },
         }
     }
@@ -243,8 +256,29 @@ impl HttpSource {
         }
     }
 
+    /// Keeps an answer of ours until others are through.
+    fn wait_with(&mut self, answer: Outbound) {
+        let bytes: usize = self.waiting_answers.iter().map(|a| a.line().len()).sum();
+        if self.waiting_answers.len() < MAX_WAITING_ANSWERS && bytes < MAX_WAITING_ANSWER_BYTES {
+            self.waiting_answers.push_back(answer);
+            return;
+        }
+        let detail = format!("{MAX_WAITING_ANSWERS} answers wait for the server to take them");
+        let failure = HttpFailure::new(HttpFailureKind::Unavailable, Delivery::NotSent, detail);
+        // It is only told, so it may get lost in the flood.
+        let _ = self.teller.try_send(HttpEvent::Failed {
+            origin: None,
+            failure,
+        });
+    }
+
     /// Begins the exchange of a message.
     fn begin(&mut self, message: Outbound) {
+        let is_answer = *message.kind() == OutboundKind::Response;
+        if is_answer && self.answers_under_way >= MAX_ANSWERS_UNDER_WAY {
+            return self.wait_with(message);
+        }
+        self.answers_under_way += usize::from(is_answer);
         let request = message.request_id().cloned();
         // Separate POSTs have no order, and nothing may overtake the end of the handshake (HTTPL-15).
         let holds = message
@@ -256,6 +290,8 @@ impl HttpSource {
             .head()
             .is_some_and(|head| head.method == "initialize")
         {
+            // They are for the session before.
+            self.waiting_answers.clear();
             // A new session gets a stream of its own (C100).
             if let Some(stream) = self.server_stream.take() {
                 stream.abort();
@@ -267,6 +303,7 @@ impl HttpSource {
         let done = Done {
             request: request.clone(),
             held_others: holds,
+            is_answer,
         };
         let (handle, registration) = AbortHandle::new_pair();
         let future: BoxFuture<'static, Done> = Box::pin(async move {
@@ -285,6 +322,12 @@ impl HttpSource {
     fn done(&mut self, done: Done) {
         if let Some(request) = done.request {
             self.handles.remove(&request);
+        }
+        if done.is_answer {
+            self.answers_under_way -= 1;
+            if let Some(answer) = self.waiting_answers.pop_front() {
+                self.begin(answer);
+            }
         }
         if done.held_others {
             self.holding = false;
