@@ -550,12 +550,18 @@ async fn a_packed_answer_may_have_several_members() {
                 let reply = Reply::status(200)
                     .header("Content-Type", "application/json")
                     .header("Content-Encoding", "gzip");
-                Some(reply.body([pack(a), pack(b)].concat()))
+                let mut packed = [pack(a), pack(b)].concat();
+                if request.json()["params"]["arguments"]["text"] == "cut" {
+                    packed.truncate(packed.len() - 5);
+                }
+                Some(reply.body(packed))
             })
             .handler(),
     );
     let client = connect(&peer).await;
     assert_eq!(echo(&client, "a").await, Ok("hi".to_owned()));
+    let error = echo(&client, "cut").await.unwrap_err();
+    assert!(error.contains("gzip data is broken"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
