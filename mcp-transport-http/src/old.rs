@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::Uri;
 use mcp_jsonrpc::frame::{NdjsonFrame, SseFrame};
 use mcp_proto::ChannelEnd;
-use mcp_proto::connection::Outbound;
+use mcp_proto::connection::{Outbound, OutboundKind};
 use mcp_proto::http::{AnswerForm, Delivery, HttpFailure, HttpFailureKind};
 use thiserror::Error;
 
@@ -135,7 +135,12 @@ impl OldStream {
 pub(crate) async fn post(context: Arc<Context>, target: Uri, outbound: Outbound, events: Teller) {
     let mut ask = Ask::post(outbound.body());
     ask.uri = Some(target);
-    let limit = context.server.limits.notification_timeout;
+    let limits = &context.server.limits;
+    // Some servers are done with a request before they say that they took it.
+    let (limit, name) = match outbound.kind() {
+        OutboundKind::Request(_) => (limits.old_request_timeout, "old_request_timeout"),
+        _ => (limits.notification_timeout, "notification_timeout"),
+    };
     let posting = async {
         let response = context.ask(&ask).await?;
         if response.status().is_success() {
@@ -149,7 +154,7 @@ pub(crate) async fn post(context: Arc<Context>, target: Uri, outbound: Outbound,
         Ok(Ok(())) => return,
         Ok(Err(failure)) => failure,
         Err(_) => {
-            let detail = format!("not accepted within {limit:?} (limit notification_timeout)");
+            let detail = format!("not accepted within {limit:?} (limit {name})");
             HttpFailure::new(HttpFailureKind::Cut, Delivery::Unknown, detail)
         }
     };
