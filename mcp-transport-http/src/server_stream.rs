@@ -133,8 +133,14 @@ impl ServerStream<'_> {
             return broken(false);
         };
         if form(&response) != AnswerForm::EventStream {
+            // In front of the server something is broken, or it is just starting again.
+            let for_now = matches!(response.status().as_u16(), 429 | 502 | 503 | 504);
             self.context.discard(response).await;
-            return Ended::Refused;
+            return if for_now {
+                broken(false)
+            } else {
+                Ended::Refused
+            };
         }
         let (head, incoming) = response.into_parts();
         let Ok(body) = Body::new(&head.headers, incoming) else {
