@@ -2,6 +2,7 @@
 //!
 //! Deprecated, and the last resort (SSE24-01 to SSE24-06). The stream is the session: when it ends, all ends.
 
+use std::fmt;
 use std::sync::Arc;
 
 use http::Uri;
@@ -35,10 +36,16 @@ pub enum OldTransportError {
 }
 
 /// An open stream, and where messages go.
-#[derive(Debug)]
 pub(crate) struct OldStream {
     events: Events,
     pub(crate) target: Uri,
+}
+
+/// Without the URL, whose query is the session.
+impl fmt::Debug for OldStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OldStream")
+    }
 }
 
 impl OldStream {

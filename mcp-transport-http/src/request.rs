@@ -1,5 +1,6 @@
 //! One request to the server: headers, redirects, refusals that may be asked again. The same for every kind of exchange.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -25,7 +26,6 @@ pub(crate) const MAX_SHOWN_BYTES: usize = 200;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 /// What is needed to talk to one server.
-#[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) server: HttpServer,
     pub(crate) client: HttpClient,
@@ -35,8 +35,16 @@ pub(crate) struct Context {
     jitter_seed: u64,
 }
 
+/// Without the URL, whose query may be secret.
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("server", &self.server)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A request in the making.
-#[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) method: Method,
     pub(crate) body: Bytes,
