@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 
 use crate::body::Body;
 use crate::events::Events;
-use crate::request::{Ask, Context, form, shown};
+use crate::request::{Ask, Context, form};
 use crate::resume::Resumption;
 use crate::session::{SESSION_ID, add_fields};
 
@@ -167,7 +167,10 @@ impl Exchange<'_> {
             form
         };
         let unusable = |kind, body: Bytes| {
-            Err(HttpFailure::new(kind, Delivery::Unknown, shown(&body)).with_status(status))
+            Err(
+                HttpFailure::new(kind, Delivery::Unknown, self.context.shown(&body))
+                    .with_status(status),
+            )
         };
         match form {
             AnswerForm::Json => {

@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::body::Body;
 use crate::events::Events;
 use crate::exchange::{HttpEvent, Teller, is_message};
-use crate::request::{Ask, Context, form, shown};
+use crate::request::{Ask, Context, form};
 
 /// Why the old transport could not be opened.
 #[derive(Clone, Debug, Error, PartialEq)]
@@ -105,7 +105,9 @@ impl OldStream {
                     return Ok(Self { events, target });
                 }
                 Some(Ok(SseFrame::Comment | SseFrame::Primer { .. })) => continue,
-                Some(Ok(SseFrame::Event(event))) => format!("it began with {}", shown(&event.data)),
+                Some(Ok(SseFrame::Event(event))) => {
+                    format!("it began with {}", context.shown(&event.data))
+                }
                 Some(Ok(_)) | None => "it ended".to_owned(),
                 Some(Err(_)) => "the connection was lost".to_owned(),
             };
