@@ -10,7 +10,7 @@ use mcp_client::http::HttpServer;
 use mcp_client::mcp_jsonrpc::Deadline;
 use mcp_client::{CallOptions, ErrorKind};
 use mcp_testkit::http::{
-    Gate, HttpPeer, LegacyServer, ModernServer, Push, Reply, Request, Step, sse_event,
+    Gate, HttpPeer, LegacyServer, ModernServer, Push, Reply, Request, Step, Style, sse_event,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -757,4 +757,209 @@ async fn closing_ends_soon_whatever_is_under_way() {
         assert!(call.await.unwrap().is_err());
     }
     peer.wait_closed(5 * SECOND).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_event_id_is_nothing_to_resume_at() {
+    // WHATWG: it takes the last one back.
+    let peer = HttpPeer::memory(
+        LegacyServer::new()
+            .on("tools/call", |_| {
+                Some(Reply::sse().chunk("id: 1\ndata:\n\nid:\ndata:\n\n"))
+            })
+            .handler(),
+    );
+    let mut server = server(&peer);
+    server.server_stream = false;
+    let client = connect_to(server, options()).await.unwrap();
+    let error = echo(&client, "a").await.unwrap_err();
+    assert!(error.contains("ended without an answer"), "{error}");
+    assert_eq!(count(&peer, "GET"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_accepted_handshake_whose_body_never_ends_holds_up_little() {
+    let legacy = LegacyServer::new().on("notifications/initialized", |_| {
+        Some(Reply::sse().step(Step::Never))
+    });
+    let peer = HttpPeer::memory(legacy.handler());
+    let client = connect(&peer).await;
+    let begun = Instant::now();
+    assert!(echo(&client, "a").await.is_ok());
+    assert!(begun.elapsed() <= SECOND, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_that_an_old_server_does_not_take_holds_up_no_call() {
+    let push = Push::new();
+    let stream = push.clone();
+    let peer = HttpPeer::memory(move |request: Request| {
+        if request.method == "GET" {
+            let reply = stream.reply();
+            stream.step(Step::Chunk(
+                b"event: endpoint\ndata: /messages\n\n".to_vec(),
+            ));
+            return reply;
+        }
+        if request.path() != "/messages" {
+            return Reply::status(405);
+        }
+        let result = match request.rpc_method().as_deref() {
+            Some("initialize") => json!({"protocolVersion": "2024-11-05",
+                "capabilities": {"tools": {}}, "serverInfo": {"name": "old", "version": "1"}}),
+            Some("tools/call") if request.json()["params"]["arguments"]["text"] == "b" => {
+                json!({"content": [{"type": "text", "text": "b"}]})
+            }
+            Some("notifications/cancelled") => return Reply::never(),
+            _ => return Reply::status(202),
+        };
+        stream.event(None, &super::result(&request, &result));
+        Reply::status(202)
+    });
+    let client = connect(&peer).await;
+    assert!(call_within(&client, SECOND).await.is_err());
+    let begun = Instant::now();
+    assert_eq!(echo(&client, "b").await, Ok("b".to_owned()));
+    assert!(begun.elapsed() <= SECOND, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_given_up_make_no_flood_of_connections() {
+    // A server that is stuck, and a host that does not wait for it.
+    let legacy = LegacyServer::new();
+    let peer = HttpPeer::memory(
+        move |request: Request| match request.rpc_method().as_deref() {
+            Some("tools/call" | "notifications/cancelled") => Reply::never(),
+            _ => legacy.reply(&request),
+        },
+    );
+    let client = connect(&peer).await;
+    for _ in 0..2000 {
+        let _ = call_within(&client, Duration::from_millis(10)).await;
+    }
+    let open = peer.open_connections();
+    assert!(open <= 300, "{open} connections");
+    client.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_may_set_every_limit_to_the_longest_time() {
+    for style in [Style::Json, Style::Sse] {
+        let legacy = LegacyServer::new().style(style);
+        let peer = HttpPeer::memory(legacy.handler());
+        let mut server = server(&peer);
+        let limits = &mut server.limits;
+        for limit in [
+            &mut limits.error_timeout,
+            &mut limits.notification_timeout,
+            &mut limits.old_request_timeout,
+            &mut limits.drain_timeout,
+            &mut limits.longest_wait,
+            &mut limits.longest_resume_wait,
+            &mut limits.delete_timeout,
+            &mut limits.endpoint_timeout,
+            &mut limits.header_timeout,
+        ] {
+            *limit = Duration::MAX;
+        }
+        let mut options = options();
+        options.call_deadline = Deadline::new(Some(Duration::MAX), Some(Duration::MAX));
+        options.config.start_timeout = Duration::MAX;
+        options.config.probe_timeout = Duration::MAX;
+        options.config.listen_timeout = Duration::MAX;
+        let client = connect_to(server, options).await.unwrap();
+        assert_eq!(echo(&client, "a").await, Ok("a".to_owned()));
+        tokio::time::sleep(5 * SECOND).await;
+        client.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_token_is_no_lost_session_whatever_its_page_says() {
+    let legacy = LegacyServer::new().on("tools/call", |_| {
+        Some(
+            Reply::status(401)
+                .header("WWW-Authenticate", "Bearer error=\"invalid_token\"")
+                .body("{\"error\":\"invalid_token\",\"error_description\":\"session expired\"}"),
+        )
+    });
+    let peer = HttpPeer::memory(legacy.handler());
+    let client = connect(&peer).await;
+    for _ in 0..5 {
+        let error = client.call_tool("echo", &json!({})).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unauthorized, "{}", chain(&error));
+    }
+    assert_eq!(count(&peer, "initialize"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c100_many_calls_and_a_stream_lose_one_session_once() {
+    let (push, gate) = (Push::new(), Gate::new());
+    let (reply, held) = (push.clone(), gate.clone());
+    let legacy = LegacyServer::new();
+    let inner = legacy.clone().on("GET", move |_| Some(reply.reply()));
+    let peer = HttpPeer::memory(move |request: Request| {
+        let (inner, held) = (inner.clone(), held.clone());
+        Box::pin(async move {
+            if request.rpc_method().as_deref() == Some("tools/call") {
+                held.wait().await;
+            }
+            inner.reply(&request)
+        })
+    });
+    let client = connect(&peer).await;
+    let calls: Vec<_> = (0..64)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { client.call_tool("echo", &json!({"text": "a"})).await })
+        })
+        .collect();
+    gate.reached(64).await;
+    peer.wait_request("the stream", 5 * SECOND, |request| request.method == "GET")
+        .await;
+    legacy.forget_sessions();
+    for number in 0..100 {
+        push.event(
+            Some(&number.to_string()),
+            &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}),
+        );
+    }
+    gate.open();
+    for call in calls {
+        let error = call.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", chain(&error));
+    }
+    assert_eq!(echo(&client, "b").await, Ok("b".to_owned()));
+    assert_eq!(count(&peer, "initialize"), 2);
+    assert_eq!(count(&peer, "tools/call"), 65);
+    assert_eq!(client.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_can_not_be_opened_anew_says_why() {
+    let started = AtomicUsize::new(0);
+    let legacy = LegacyServer::new();
+    let inner = legacy.clone().on("initialize", move |_| {
+        (started.fetch_add(1, Ordering::Relaxed) > 0).then(|| Reply::status(404).body("gone"))
+    });
+    let peer = HttpPeer::memory(inner.handler());
+    let client = connect(&peer).await;
+    legacy.forget_sessions();
+    let _ = echo(&client, "a").await;
+    let error = echo(&client, "b").await.unwrap_err();
+    assert!(error.contains("404"), "{error}");
+    client.closed().await;
+    peer.wait_closed(5 * SECOND).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_that_are_refused_at_once_end_the_connection_soon() {
+    let legacy = LegacyServer::new().on("notifications/initialized", |_| Some(Reply::status(404)));
+    let peer = HttpPeer::memory(legacy.handler());
+    let client = connect(&peer).await;
+    let error = echo(&client, "a").await.unwrap_err();
+    client.closed().await;
+    assert!(count(&peer, "initialize") <= 5, "{error}");
+    let error = echo(&client, "a").await.unwrap_err();
+    assert!(error.contains("sessions in a row"), "{error}");
 }
