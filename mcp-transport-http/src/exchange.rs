@@ -398,7 +398,9 @@ fn holds_error(body: &Bytes) -> bool {
     Messages::new(body.clone()).any(is_error)
 }
 
-/// The value of `Last-Event-ID`; an id that can't be a header's value can't be resumed at.
+/// The value of `Last-Event-ID`; an id that can't be a header's value can't be resumed at. An empty one takes the last back.
 pub(crate) fn last_event_id(id: &str) -> Option<HeaderValue> {
-    HeaderValue::from_bytes(id.as_bytes()).ok()
+    HeaderValue::from_bytes(id.as_bytes())
+        .ok()
+        .filter(|id| !id.is_empty())
 }

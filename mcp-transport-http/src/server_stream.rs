@@ -180,7 +180,8 @@ impl ServerStream<'_> {
 
     fn note(&mut self, id: Option<String>, retry: Option<Duration>) {
         if id.is_some() {
-            self.last_id = id;
+            // Only what can be resumed at.
+            self.last_id = id.filter(|id| last_event_id(id).is_some());
         }
         if let Some(retry) = retry {
             self.retry = Some(retry.min(self.context.server.limits.longest_resume_wait));
