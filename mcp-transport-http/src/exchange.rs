@@ -131,7 +131,10 @@ impl Exchange<'_> {
     async fn one_way(&self) -> Result<(), HttpFailure> {
         let (response, session) = self.post().await?;
         if response.status().is_success() {
-            self.context.discard(response).await;
+            // Others wait behind this (HTTPL-15), and a stream here may never end.
+            if form(&response) != AnswerForm::EventStream {
+                self.context.discard(response).await;
+            }
             return Ok(());
         }
         Err(self.judged(response, session).await.0)

@@ -23,6 +23,9 @@ use crate::session::Session;
 /// Bytes of a body that an error shows.
 pub(crate) const MAX_SHOWN_BYTES: usize = 200;
 
+/// How long what is not needed is read for.
+const DISCARDED_WITHIN: Duration = Duration::from_secs(1);
+
 /// How many values of a provider's headers are remembered.
 const MAX_PROVIDED: usize = 16;
 
@@ -275,20 +278,24 @@ impl Context {
 
     /// The start of an error's body, read for a bounded time.
     async fn error_body(&self, response: Response<Incoming>) -> Bytes {
-        let limits = &self.server.limits;
+        self.start_of(response, self.server.limits.error_timeout)
+            .await
+    }
+
+    async fn start_of(&self, response: Response<Incoming>, limit: Duration) -> Bytes {
         let (head, incoming) = response.into_parts();
         let Ok(mut body) = Body::new(&head.headers, incoming) else {
             return Bytes::new();
         };
-        let reading = body.start(limits.max_error_bytes);
-        tokio::time::timeout(limits.error_timeout, reading)
+        let reading = body.start(self.server.limits.max_error_bytes);
+        tokio::time::timeout(limit, reading)
             .await
             .unwrap_or_default()
     }
 
     /// Reads an answer that is not needed, so that its connection can be used again; gives up soon.
     pub(crate) async fn discard(&self, response: Response<Incoming>) {
-        drop(self.error_body(response).await);
+        drop(self.start_of(response, DISCARDED_WITHIN).await);
     }
 
     /// A failure whose body could not be read to its end.
