@@ -81,6 +81,8 @@ pub struct HttpSource {
     /// Messages behind one that must arrive first (HTTPL-15).
     held: VecDeque<Outbound>,
     holding: bool,
+    /// The handshake's end was sent: the first notification there is.
+    is_shaken: bool,
     answers_under_way: usize,
     waiting_answers: VecDeque<Outbound>,
 }
@@ -180,6 +182,7 @@ impl HttpConnector {
                 server_stream: None,
                 held: VecDeque::new(),
                 holding: false,
+                is_shaken: false,
                 answers_under_way: 0,
                 waiting_answers: VecDeque::new(),
             },
@@ -284,8 +287,11 @@ impl HttpSource {
         let holds = message
             .head()
             .is_some_and(|head| head.method == "notifications/initialized")
-            || (self.old.is_some() && *message.kind() == OutboundKind::Notification);
+            || (self.old.is_some()
+                && !self.is_shaken
+                && *message.kind() == OutboundKind::Notification);
         self.holding = holds;
+        self.is_shaken |= holds;
         if message
             .head()
             .is_some_and(|head| head.method == "initialize")
