@@ -28,12 +28,13 @@ use crate::server_stream::keep_open;
 /// Events that wait to be taken before exchanges are not read any further.
 const MAX_WAITING_EVENTS: usize = 16;
 
-/// Answers of ours that are under way at the same time. Each takes a connection where HTTP has one exchange on each.
-const MAX_ANSWERS_UNDER_WAY: usize = 32;
+/// Answers and notifications of ours, here called asides, that are under way at the same time. Where HTTP has one exchange on
+/// each connection, each takes one.
+const MAX_ASIDES_UNDER_WAY: usize = 32;
 
-/// Answers that wait for those, and their bytes. A server that asks on without taking answers gets no more of them.
-const MAX_WAITING_ANSWERS: usize = 256;
-const MAX_WAITING_ANSWER_BYTES: usize = 1024 * 1024;
+/// Those that wait for them, and their bytes. A server that does not take them gets no more.
+const MAX_WAITING_ASIDES: usize = 256;
+const MAX_WAITING_ASIDE_BYTES: usize = 1024 * 1024;
 
 /// Opens channels to a server. Connections are shared by all of them.
 #[derive(Clone, Debug)]
@@ -83,8 +84,8 @@ pub struct HttpSource {
     holding: bool,
     /// The handshake's end was sent: the first notification there is.
     is_shaken: bool,
-    answers_under_way: usize,
-    waiting_answers: VecDeque<Outbound>,
+    asides_under_way: usize,
+    waiting_asides: VecDeque<Outbound>,
 }
 
 /// An exchange that is over.
@@ -93,8 +94,8 @@ struct Done {
     request: Option<RequestId>,
     /// Whether the messages behind it waited for it.
     held_others: bool,
-    /// Whether it was an answer of ours.
-    is_answer: bool,
+    /// Whether it was an answer or a notification that nothing waits for.
+    is_aside: bool,
 }
 
 /// Closes a channel and knows about it.
@@ -183,8 +184,8 @@ impl HttpConnector {
                 held: VecDeque::new(),
                 holding: false,
                 is_shaken: false,
-                answers_under_way: 0,
-                waiting_answers: VecDeque::new(),
+                asides_under_way: 0,
+                waiting_asides: VecDeque::new(),
             },
         }
     }
@@ -259,14 +260,14 @@ impl HttpSource {
         }
     }
 
-    /// Keeps an answer of ours until others are through.
-    fn wait_with(&mut self, answer: Outbound) {
-        let bytes: usize = self.waiting_answers.iter().map(|a| a.line().len()).sum();
-        if self.waiting_answers.len() < MAX_WAITING_ANSWERS && bytes < MAX_WAITING_ANSWER_BYTES {
-            self.waiting_answers.push_back(answer);
+    /// Keeps an aside until others are through.
+    fn wait_with(&mut self, aside: Outbound) {
+        let bytes: usize = self.waiting_asides.iter().map(|a| a.line().len()).sum();
+        if self.waiting_asides.len() < MAX_WAITING_ASIDES && bytes < MAX_WAITING_ASIDE_BYTES {
+            self.waiting_asides.push_back(aside);
             return;
         }
-        let detail = format!("{MAX_WAITING_ANSWERS} answers wait for the server to take them");
+        let detail = format!("{MAX_WAITING_ASIDES} messages wait for the server to take them");
         let failure = HttpFailure::new(HttpFailureKind::Unavailable, Delivery::NotSent, detail);
         // It is only told, so it may get lost in the flood.
         let _ = self.teller.try_send(HttpEvent::Failed {
@@ -277,11 +278,6 @@ impl HttpSource {
 
     /// Begins the exchange of a message.
     fn begin(&mut self, message: Outbound) {
-        let is_answer = *message.kind() == OutboundKind::Response;
-        if is_answer && self.answers_under_way >= MAX_ANSWERS_UNDER_WAY {
-            return self.wait_with(message);
-        }
-        self.answers_under_way += usize::from(is_answer);
         let request = message.request_id().cloned();
         // Separate POSTs have no order, and nothing may overtake the end of the handshake (HTTPL-15).
         let holds = message
@@ -290,14 +286,19 @@ impl HttpSource {
             || (self.old.is_some()
                 && !self.is_shaken
                 && *message.kind() == OutboundKind::Notification);
-        self.holding = holds;
+        let is_aside = request.is_none() && !holds;
+        if is_aside && self.asides_under_way >= MAX_ASIDES_UNDER_WAY {
+            return self.wait_with(message);
+        }
+        self.asides_under_way += usize::from(is_aside);
+        self.holding |= holds;
         self.is_shaken |= holds;
         if message
             .head()
             .is_some_and(|head| head.method == "initialize")
         {
             // They are for the session before.
-            self.waiting_answers.clear();
+            self.waiting_asides.clear();
             // A new session gets a stream of its own (C100).
             if let Some(stream) = self.server_stream.take() {
                 stream.abort();
@@ -309,7 +310,7 @@ impl HttpSource {
         let done = Done {
             request: request.clone(),
             held_others: holds,
-            is_answer,
+            is_aside,
         };
         let (handle, registration) = AbortHandle::new_pair();
         let future: BoxFuture<'static, Done> = Box::pin(async move {
@@ -329,10 +330,10 @@ impl HttpSource {
         if let Some(request) = done.request {
             self.handles.remove(&request);
         }
-        if done.is_answer {
-            self.answers_under_way -= 1;
-            if let Some(answer) = self.waiting_answers.pop_front() {
-                self.begin(answer);
+        if done.is_aside {
+            self.asides_under_way -= 1;
+            if let Some(aside) = self.waiting_asides.pop_front() {
+                self.begin(aside);
             }
         }
         if done.held_others {
