@@ -265,6 +265,7 @@ impl Exchange<'_> {
         let failed = |kind, detail: String| {
             HttpFailure::new(kind, Delivery::Unknown, detail).with_status(status)
         };
+        // Begins anew with the answer.
         let drain = tokio::time::sleep(Duration::ZERO);
         let mut drain = std::pin::pin!(drain);
         let mut answered = false;
@@ -320,7 +321,8 @@ impl Exchange<'_> {
             if is_answer && !answered {
                 answered = true;
                 let limit = self.context.server.limits.drain_timeout;
-                drain.as_mut().reset(tokio::time::Instant::now() + limit);
+                // A limit without end is one, too.
+                drain.set(tokio::time::sleep(limit));
             }
         }
     }
