@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::header::WWW_AUTHENTICATE;
 use http::{HeaderValue, Response};
 use hyper::body::Incoming;
 use mcp_jsonrpc::frame::{SseEvent, SseFrame};
@@ -225,8 +226,15 @@ impl Exchange<'_> {
         session: Option<HeaderValue>,
     ) -> (HttpFailure, Bytes) {
         let in_session = session.is_some();
+        let wants_token = response.headers().contains_key(WWW_AUTHENTICATE);
         let (mut failure, body) = self.context.refusal(response, in_session).await;
-        if in_session && names_lost_session(failure.status.unwrap_or_default(), &body) {
+        // Who was not let in, or was answered, was understood: then the words mean something else.
+        let is_answered = !body.is_empty() && self.is_answered_by(&body);
+        if in_session
+            && !wants_token
+            && !is_answered
+            && names_lost_session(failure.status.unwrap_or_default(), &body)
+        {
             self.tell(HttpEvent::Quirk(Quirk::SessionLostInWords)).await;
             failure.kind = HttpFailureKind::SessionLost;
         }

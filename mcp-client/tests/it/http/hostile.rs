@@ -963,3 +963,20 @@ async fn sessions_that_are_refused_at_once_end_the_connection_soon() {
     let error = echo(&client, "a").await.unwrap_err();
     assert!(error.contains("sessions in a row"), "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_answers_the_request_is_no_lost_session() {
+    // Some say it with status 400; that the words match is chance.
+    let legacy = LegacyServer::new().on("tools/call", |request| {
+        let error = json!({"jsonrpc": "2.0", "id": request.rpc_id(),
+            "error": {"code": -32602, "message": "Invalid params: unknown session_type"}});
+        Some(Reply::json(400, &error))
+    });
+    let peer = HttpPeer::memory(legacy.handler());
+    let client = connect(&peer).await;
+    for _ in 0..5 {
+        let error = client.call_tool("echo", &json!({})).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rpc, "{}", chain(&error));
+    }
+    assert_eq!(count(&peer, "initialize"), 1);
+}
