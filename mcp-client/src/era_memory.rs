@@ -1,6 +1,7 @@
 //! What was found out about HTTP servers, by URL, so that it is found out once (D1, VER-55).
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use mcp_proto::Era;
@@ -17,8 +18,15 @@ pub(crate) struct Known {
 }
 
 /// Remembers what servers speak. Clones share what they know. A wrong memory costs one more round, never the connection.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct EraMemory(Arc<Mutex<HashMap<String, Known>>>);
+
+/// Without the URLs, whose queries may be secret.
+impl fmt::Debug for EraMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EraMemory({} servers)", self.lock().len())
+    }
+}
 
 impl EraMemory {
     /// A memory of one's own, empty.

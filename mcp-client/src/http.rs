@@ -3,6 +3,7 @@
 //! [`connect`] reaches a server by its URL: Streamable HTTP in either era, HTTP+SSE of 2024-11-05 as a last resort.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 
 use mcp_jsonrpc::RequestId;
@@ -216,11 +217,17 @@ fn received(event: HttpEvent) -> Received {
 }
 
 /// Closes a channel and knows about it.
-#[derive(Debug)]
 pub struct Control {
     control: HttpControl,
     memory: Option<EraMemory>,
     url: String,
+}
+
+/// Without the URL, whose query may be secret.
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Control").field(&self.control).finish()
+    }
 }
 
 impl ChannelControl for Control {

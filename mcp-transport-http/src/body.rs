@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use bytes::{Bytes, BytesMut};
-use flate2::write::GzDecoder;
+use flate2::write::MultiGzDecoder;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use http_body_util::BodyExt as _;
@@ -23,7 +23,7 @@ pub(crate) struct Body {
 
 #[derive(Debug)]
 struct Gzip {
-    decoder: GzDecoder<Vec<u8>>,
+    decoder: MultiGzDecoder<Vec<u8>>,
     packed: Bytes,
 }
 
@@ -48,7 +48,7 @@ impl Body {
         let gzip = match encoding.as_deref() {
             None | Some("" | "identity") => None,
             Some("gzip" | "x-gzip") => Some(Gzip {
-                decoder: GzDecoder::new(Vec::new()),
+                decoder: MultiGzDecoder::new(Vec::new()),
                 packed: Bytes::new(),
             }),
             Some(other) => {

@@ -14,7 +14,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use mcp_jsonrpc::RequestId;
 use mcp_proto::Era;
 use mcp_proto::connection::{ChannelKind, Outbound, OutboundKind};
-use mcp_proto::http::legacy_fields;
+use mcp_proto::http::{Delivery, HttpFailure, HttpFailureKind, legacy_fields};
 use mcp_proto::lifecycle::Agreement;
 use tokio::sync::mpsc;
 
@@ -27,6 +27,14 @@ use crate::server_stream::keep_open;
 
 /// Events that wait to be taken before exchanges are not read any further.
 const MAX_WAITING_EVENTS: usize = 16;
+
+/// Answers and notifications of ours, here called asides, that are under way at the same time. Where HTTP has one exchange on
+/// each connection, each takes one.
+const MAX_ASIDES_UNDER_WAY: usize = 32;
+
+/// Those that wait for them, and their bytes. A server that does not take them gets no more.
+const MAX_WAITING_ASIDES: usize = 256;
+const MAX_WAITING_ASIDE_BYTES: usize = 1024 * 1024;
 
 /// Opens channels to a server. Connections are shared by all of them.
 #[derive(Clone, Debug)]
@@ -74,6 +82,10 @@ pub struct HttpSource {
     /// Messages behind one that must arrive first (HTTPL-15).
     held: VecDeque<Outbound>,
     holding: bool,
+    /// The handshake's end was sent: the first notification there is.
+    is_shaken: bool,
+    asides_under_way: usize,
+    waiting_asides: VecDeque<Outbound>,
 }
 
 /// An exchange that is over.
@@ -82,6 +94,8 @@ struct Done {
     request: Option<RequestId>,
     /// Whether the messages behind it waited for it.
     held_others: bool,
+    /// Whether it was an answer or a notification that nothing waits for.
+    is_aside: bool,
 }
 
 /// Closes a channel and knows about it.
@@ -169,6 +183,9 @@ impl HttpConnector {
                 server_stream: None,
                 held: VecDeque::new(),
                 holding: false,
+                is_shaken: false,
+                asides_under_way: 0,
+                waiting_asides: VecDeque::new(),
             },
         }
     }
@@ -243,6 +260,22 @@ impl HttpSource {
         }
     }
 
+    /// Keeps an aside until others are through.
+    fn wait_with(&mut self, aside: Outbound) {
+        let bytes: usize = self.waiting_asides.iter().map(|a| a.line().len()).sum();
+        if self.waiting_asides.len() < MAX_WAITING_ASIDES && bytes < MAX_WAITING_ASIDE_BYTES {
+            self.waiting_asides.push_back(aside);
+            return;
+        }
+        let detail = format!("{MAX_WAITING_ASIDES} messages wait for the server to take them");
+        let failure = HttpFailure::new(HttpFailureKind::Unavailable, Delivery::NotSent, detail);
+        // It is only told, so it may get lost in the flood.
+        let _ = self.teller.try_send(HttpEvent::Failed {
+            origin: None,
+            failure,
+        });
+    }
+
     /// Begins the exchange of a message.
     fn begin(&mut self, message: Outbound) {
         let request = message.request_id().cloned();
@@ -250,12 +283,22 @@ impl HttpSource {
         let holds = message
             .head()
             .is_some_and(|head| head.method == "notifications/initialized")
-            || (self.old.is_some() && *message.kind() == OutboundKind::Notification);
-        self.holding = holds;
+            || (self.old.is_some()
+                && !self.is_shaken
+                && *message.kind() == OutboundKind::Notification);
+        let is_aside = request.is_none() && !holds;
+        if is_aside && self.asides_under_way >= MAX_ASIDES_UNDER_WAY {
+            return self.wait_with(message);
+        }
+        self.asides_under_way += usize::from(is_aside);
+        self.holding |= holds;
+        self.is_shaken |= holds;
         if message
             .head()
             .is_some_and(|head| head.method == "initialize")
         {
+            // They are for the session before.
+            self.waiting_asides.clear();
             // A new session gets a stream of its own (C100).
             if let Some(stream) = self.server_stream.take() {
                 stream.abort();
@@ -267,6 +310,7 @@ impl HttpSource {
         let done = Done {
             request: request.clone(),
             held_others: holds,
+            is_aside,
         };
         let (handle, registration) = AbortHandle::new_pair();
         let future: BoxFuture<'static, Done> = Box::pin(async move {
@@ -285,6 +329,12 @@ impl HttpSource {
     fn done(&mut self, done: Done) {
         if let Some(request) = done.request {
             self.handles.remove(&request);
+        }
+        if done.is_aside {
+            self.asides_under_way -= 1;
+            if let Some(aside) = self.waiting_asides.pop_front() {
+                self.begin(aside);
+            }
         }
         if done.held_others {
             self.holding = false;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::header::WWW_AUTHENTICATE;
 use http::{HeaderValue, Response};
 use hyper::body::Incoming;
 use mcp_jsonrpc::frame::{SseEvent, SseFrame};
@@ -23,7 +24,6 @@ use tokio::sync::mpsc;
 
 use crate::body::Body;
 use crate::events::Events;
-use crate::evidence::shown;
 use crate::request::{Ask, Context, form};
 use crate::resume::Resumption;
 use crate::session::{SESSION_ID, add_fields};
@@ -132,7 +132,10 @@ impl Exchange<'_> {
     async fn one_way(&self) -> Result<(), HttpFailure> {
         let (response, session) = self.post().await?;
         if response.status().is_success() {
-            self.context.discard(response).await;
+            // Others wait behind this (HTTPL-15), and a stream here may never end.
+            if form(&response) != AnswerForm::EventStream {
+                self.context.discard(response).await;
+            }
             return Ok(());
         }
         Err(self.judged(response, session).await.0)
@@ -168,7 +171,10 @@ impl Exchange<'_> {
             form
         };
         let unusable = |kind, body: Bytes| {
-            Err(HttpFailure::new(kind, Delivery::Unknown, shown(&body)).with_status(status))
+            Err(
+                HttpFailure::new(kind, Delivery::Unknown, self.context.shown(&body))
+                    .with_status(status),
+            )
         };
         match form {
             AnswerForm::Json => {
@@ -220,8 +226,15 @@ impl Exchange<'_> {
         session: Option<HeaderValue>,
     ) -> (HttpFailure, Bytes) {
         let in_session = session.is_some();
+        let wants_token = response.headers().contains_key(WWW_AUTHENTICATE);
         let (mut failure, body) = self.context.refusal(response, in_session).await;
-        if in_session && names_lost_session(failure.status.unwrap_or_default(), &body) {
+        // Who was not let in, or was answered, was understood: then the words mean something else.
+        let is_answered = !body.is_empty() && self.is_answered_by(&body);
+        if in_session
+            && !wants_token
+            && !is_answered
+            && names_lost_session(failure.status.unwrap_or_default(), &body)
+        {
             self.tell(HttpEvent::Quirk(Quirk::SessionLostInWords)).await;
             failure.kind = HttpFailureKind::SessionLost;
         }
@@ -260,6 +273,7 @@ impl Exchange<'_> {
         let failed = |kind, detail: String| {
             HttpFailure::new(kind, Delivery::Unknown, detail).with_status(status)
         };
+        // Begins anew with the answer.
         let drain = tokio::time::sleep(Duration::ZERO);
         let mut drain = std::pin::pin!(drain);
         let mut answered = false;
@@ -315,7 +329,8 @@ impl Exchange<'_> {
             if is_answer && !answered {
                 answered = true;
                 let limit = self.context.server.limits.drain_timeout;
-                drain.as_mut().reset(tokio::time::Instant::now() + limit);
+                // A limit without end is one, too.
+                drain.set(tokio::time::sleep(limit));
             }
         }
     }
@@ -396,7 +411,9 @@ fn holds_error(body: &Bytes) -> bool {
     Messages::new(body.clone()).any(is_error)
 }
 
-/// The value of `Last-Event-ID`; an id that can't be a header's value can't be resumed at.
+/// The value of `Last-Event-ID`; an id that can't be a header's value can't be resumed at. An empty one takes the last back.
 pub(crate) fn last_event_id(id: &str) -> Option<HeaderValue> {
-    HeaderValue::from_bytes(id.as_bytes()).ok()
+    HeaderValue::from_bytes(id.as_bytes())
+        .ok()
+        .filter(|id| !id.is_empty())
 }

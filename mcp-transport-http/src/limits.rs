@@ -15,6 +15,9 @@ pub struct HttpLimits {
     pub error_timeout: Duration,
     /// How long a notification or an answer of ours may take to be accepted. Default 30 s.
     pub notification_timeout: Duration,
+    /// How long a server of the old transport may take to accept a request: some do only when they are done with it. The
+    /// call's own limits hold as well. Default 15 min.
+    pub old_request_timeout: Duration,
     /// How long a stream may go on after it brought the answer (C135). Default 1 s.
     pub drain_timeout: Duration,
     /// How often a refused request is made again after a wait (429, 503). Default 3.
@@ -40,6 +43,7 @@ impl Default for HttpLimits {
             max_error_bytes: 64 * 1024,
             error_timeout: Duration::from_secs(5),
             notification_timeout: Duration::from_secs(30),
+            old_request_timeout: Duration::from_secs(900),
             drain_timeout: Duration::from_secs(1),
             max_waits: 3,
             longest_wait: Duration::from_secs(60),

@@ -2,18 +2,18 @@
 //!
 //! Deprecated, and the last resort (SSE24-01 to SSE24-06). The stream is the session: when it ends, all ends.
 
+use std::fmt;
 use std::sync::Arc;
 
 use http::Uri;
 use mcp_jsonrpc::frame::{NdjsonFrame, SseFrame};
 use mcp_proto::ChannelEnd;
-use mcp_proto::connection::Outbound;
+use mcp_proto::connection::{Outbound, OutboundKind};
 use mcp_proto::http::{AnswerForm, Delivery, HttpFailure, HttpFailureKind};
 use thiserror::Error;
 
 use crate::body::Body;
 use crate::events::Events;
-use crate::evidence::shown;
 use crate::exchange::{HttpEvent, Teller, is_message};
 use crate::request::{Ask, Context, form};
 
@@ -36,10 +36,16 @@ pub enum OldTransportError {
 }
 
 /// An open stream, and where messages go.
-#[derive(Debug)]
 pub(crate) struct OldStream {
     events: Events,
     pub(crate) target: Uri,
+}
+
+/// Without the URL, whose query is the session.
+impl fmt::Debug for OldStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OldStream")
+    }
 }
 
 impl OldStream {
@@ -99,7 +105,9 @@ impl OldStream {
                     return Ok(Self { events, target });
                 }
                 Some(Ok(SseFrame::Comment | SseFrame::Primer { .. })) => continue,
-                Some(Ok(SseFrame::Event(event))) => format!("it began with {}", shown(&event.data)),
+                Some(Ok(SseFrame::Event(event))) => {
+                    format!("it began with {}", context.shown(&event.data))
+                }
                 Some(Ok(_)) | None => "it ended".to_owned(),
                 Some(Err(_)) => "the connection was lost".to_owned(),
             };
@@ -136,7 +144,12 @@ impl OldStream {
 pub(crate) async fn post(context: Arc<Context>, target: Uri, outbound: Outbound, events: Teller) {
     let mut ask = Ask::post(outbound.body());
     ask.uri = Some(target);
-    let limit = context.server.limits.notification_timeout;
+    let limits = &context.server.limits;
+    // Some servers are done with a request before they say that they took it.
+    let (limit, name) = match outbound.kind() {
+        OutboundKind::Request(_) => (limits.old_request_timeout, "old_request_timeout"),
+        _ => (limits.notification_timeout, "notification_timeout"),
+    };
     let posting = async {
         let response = context.ask(&ask).await?;
         if response.status().is_success() {
@@ -150,7 +163,7 @@ pub(crate) async fn post(context: Arc<Context>, target: Uri, outbound: Outbound,
         Ok(Ok(())) => return,
         Ok(Err(failure)) => failure,
         Err(_) => {
-            let detail = format!("not accepted within {limit:?} (limit notification_timeout)");
+            let detail = format!("not accepted within {limit:?} (limit {name})");
             HttpFailure::new(HttpFailureKind::Cut, Delivery::Unknown, detail)
         }
     };

@@ -1,6 +1,8 @@
 //! One request to the server: headers, redirects, refusals that may be asked again. The same for every kind of exchange.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -16,14 +18,22 @@ use crate::connect::{HttpClient, SendError, SetupError};
 use crate::evidence::shown;
 use crate::headers::HeaderRequest;
 use crate::retry_after::retry_after;
-use crate::server::HttpServer;
+use crate::server::{HttpServer, with_token};
 use crate::session::Session;
+
+/// How long what is not needed is read for.
+const DISCARDED_WITHIN: Duration = Duration::from_secs(1);
+
+/// How many values of a provider's headers are remembered.
+const MAX_PROVIDED: usize = 16;
+
+/// Shortest secret that is taken out of what a server wrote; shorter ones stand in any text.
+const MIN_HIDDEN_BYTES: usize = 6;
 
 /// The first wait after a refusal that does not say how long to wait.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 /// What is needed to talk to one server.
-#[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) server: HttpServer,
     pub(crate) client: HttpClient,
@@ -31,10 +41,20 @@ pub(crate) struct Context {
     base_headers: HeaderMap,
     uri: Uri,
     jitter_seed: u64,
+    /// The newest values that the provider of headers gave.
+    provided: Mutex<VecDeque<String>>,
+}
+
+/// Without the URL, whose query may be secret.
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("server", &self.server)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A request in the making.
-#[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) method: Method,
     pub(crate) body: Bytes,
@@ -107,6 +127,7 @@ impl Context {
             server,
             uri,
             jitter_seed,
+            provided: Mutex::default(),
         }))
     }
 
@@ -184,6 +205,7 @@ impl Context {
                 .await
                 .map_err(|_| failed(format!("nothing within {limit:?} (limit header_timeout)")))?
                 .map_err(failed)?;
+            self.remember_provided(&headers);
         }
         // Those of the protocol come last: nothing of the host's can weaken them (C106).
         headers.extend(ask.headers.clone());
@@ -192,6 +214,38 @@ impl Context {
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
         Ok(request)
+    }
+
+    fn remember_provided(&self, headers: &HeaderMap) {
+        let mut provided = self.provided.lock().unwrap_or_else(PoisonError::into_inner);
+        let secrets = headers.values().filter(|value| value.is_sensitive());
+        for secret in secrets.filter_map(|value| value.to_str().ok()) {
+            if !provided.iter().any(|known| known == secret) {
+                provided.push_back(secret.to_owned());
+            }
+        }
+        while provided.len() > MAX_PROVIDED {
+            provided.pop_front();
+        }
+    }
+
+    /// The start of what a server wrote, as evidence. What it repeats of our secrets is left out (D10, SEC-09).
+    pub(crate) fn shown(&self, text: &[u8]) -> String {
+        let provided = self.provided.lock().unwrap_or_else(PoisonError::into_inner);
+        let provided: Vec<_> = provided.iter().cloned().collect();
+        let session = self.session.id();
+        let session = session.as_ref().and_then(|id| id.to_str().ok());
+        let mut secrets = self.server.secrets();
+        secrets.extend(provided.iter().flat_map(|value| with_token(value)));
+        secrets.extend(session.map(ToOwned::to_owned));
+        secrets.retain(|secret| secret.len() >= MIN_HIDDEN_BYTES);
+        // The longest first: one may contain another.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        let text = String::from_utf8_lossy(text).into_owned();
+        let text = secrets
+            .iter()
+            .fold(text, |text, secret| text.replace(secret, "***"));
+        shown(text.as_bytes())
     }
 
     /// Where a redirect leads, if that is on the server's own origin.
@@ -215,27 +269,31 @@ impl Context {
         let status = response.status().as_u16();
         let wait = retry_after(response.headers(), SystemTime::now());
         let body = self.error_body(response).await;
-        let failure = HttpFailure::of_status(status, in_session, shown(&body))
+        let failure = HttpFailure::of_status(status, in_session, self.shown(&body))
             .with_retry_after(wait.filter(|_| matches!(status, 429 | 503)));
         (failure, body)
     }
 
     /// The start of an error's body, read for a bounded time.
     async fn error_body(&self, response: Response<Incoming>) -> Bytes {
-        let limits = &self.server.limits;
+        self.start_of(response, self.server.limits.error_timeout)
+            .await
+    }
+
+    async fn start_of(&self, response: Response<Incoming>, limit: Duration) -> Bytes {
         let (head, incoming) = response.into_parts();
         let Ok(mut body) = Body::new(&head.headers, incoming) else {
             return Bytes::new();
         };
-        let reading = body.start(limits.max_error_bytes);
-        tokio::time::timeout(limits.error_timeout, reading)
+        let reading = body.start(self.server.limits.max_error_bytes);
+        tokio::time::timeout(limit, reading)
             .await
             .unwrap_or_default()
     }
 
     /// Reads an answer that is not needed, so that its connection can be used again; gives up soon.
     pub(crate) async fn discard(&self, response: Response<Incoming>) {
-        drop(self.error_body(response).await);
+        drop(self.start_of(response, DISCARDED_WITHIN).await);
     }
 
     /// A failure whose body could not be read to its end.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use http::HeaderName;
+use http::header::WWW_AUTHENTICATE;
 use mcp_jsonrpc::RequestId;
 use mcp_jsonrpc::salvage::EnvelopeScanner;
 use mcp_proto::backoff::Backoff;
@@ -154,10 +155,11 @@ impl<'a> Resumption<'a> {
                     self.context.discard(response).await;
                 }
                 _ => {
+                    let wants_token = response.headers().contains_key(WWW_AUTHENTICATE);
                     let (refusal, body) = self.context.refusal(response, in_session).await;
                     // The session is gone, and what became of the request is unknown.
                     let lost = refusal.kind == HttpFailureKind::SessionLost
-                        || (in_session && names_lost_session(status, &body));
+                        || (in_session && !wants_token && names_lost_session(status, &body));
                     failure.kind = if lost {
                         HttpFailureKind::SessionLost
                     } else {

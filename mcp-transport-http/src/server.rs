@@ -85,11 +85,6 @@ impl HttpServer {
 
     /// The values that must not be shown: those of the fixed headers, and of the URL's query.
     pub fn secrets(&self) -> Vec<String> {
-        let bearer = |value: &str| {
-            value
-                .split_once(' ')
-                .map_or_else(|| value.to_owned(), |(_, token)| token.to_owned())
-        };
         let headers = self
             .headers
             .values()
@@ -101,10 +96,7 @@ impl HttpServer {
                     .collect::<Vec<_>>()
             })
             .unwrap_or_default();
-        headers
-            .flat_map(|value| [value.to_owned(), bearer(value)])
-            .chain(query)
-            .collect()
+        headers.flat_map(with_token).chain(query).collect()
     }
 
     /// The headers of every request, with those of the host.
@@ -133,6 +125,12 @@ impl HttpServer {
         }
         headers
     }
+}
+
+/// The value of a header, and the token in it: `Bearer s3cret`, `s3cret`.
+pub(crate) fn with_token(value: &str) -> [String; 2] {
+    let token = value.split_once(' ').map_or(value, |(_, token)| token);
+    [value.to_owned(), token.to_owned()]
 }
 
 #[cfg(test)]

@@ -53,6 +53,15 @@ enum Ended {
 
 /// Keeps the stream open until none is to be had.
 pub(crate) async fn keep_open(context: &Context, events: &Teller) {
+    let had_one = until_given_up(context, events).await;
+    // Nothing tells of changes any more, and of those since its end nothing did.
+    if had_one {
+        let _ = events.send(HttpEvent::MissedChanges).await;
+    }
+}
+
+/// As [`keep_open`]. Whether there ever was a stream.
+async fn until_given_up(context: &Context, events: &Teller) -> bool {
     first_answer(context).await;
     let mut stream = ServerStream {
         context,
@@ -60,6 +69,7 @@ pub(crate) async fn keep_open(context: &Context, events: &Teller) {
         last_id: None,
         retry: None,
         replays: Replays::default(),
+        was_open: false,
         suspect_after: SUSPECT_AFTER,
     };
     let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT, context.jitter_seed());
@@ -67,13 +77,13 @@ pub(crate) async fn keep_open(context: &Context, events: &Teller) {
         match stream.once().await {
             Ended::Refused => {
                 let _ = events.send(HttpEvent::Quirk(Quirk::NoServerStream)).await;
-                return;
+                return stream.was_open;
             }
             Ended::Suspected(sequence) => {
                 if answered_within(context, sequence, PROVEN_WITHIN).await {
                     let quirk = HttpEvent::Quirk(Quirk::ServerStreamBlocks);
                     let _ = events.send(quirk).await;
-                    return;
+                    return stream.was_open;
                 }
                 stream.suspect_after *= 2;
                 no_waiting(context).await;
@@ -85,14 +95,14 @@ pub(crate) async fn keep_open(context: &Context, events: &Teller) {
                 let wait = backoff.next_delay();
                 if backoff.failures() > MAX_QUICK_ENDS {
                     let _ = events.send(HttpEvent::Quirk(Quirk::ServerStreamEnds)).await;
-                    return;
+                    return stream.was_open;
                 }
                 tokio::time::sleep(wait.max(stream.retry.unwrap_or_default())).await;
             }
         }
         // Where it can't be resumed behind the last event, there is a gap.
         if stream.last_id.is_none() && events.send(HttpEvent::MissedChanges).await.is_err() {
-            return;
+            return stream.was_open;
         }
     }
 }
@@ -103,6 +113,8 @@ struct ServerStream<'a> {
     last_id: Option<String>,
     retry: Option<Duration>,
     replays: Replays,
+    /// Whether there ever was one.
+    was_open: bool,
     suspect_after: Duration,
 }
 
@@ -133,14 +145,21 @@ impl ServerStream<'_> {
             return broken(false);
         };
         if form(&response) != AnswerForm::EventStream {
+            // In front of the server something is broken, or it is just starting again.
+            let for_now = matches!(response.status().as_u16(), 429 | 502 | 503 | 504);
             self.context.discard(response).await;
-            return Ended::Refused;
+            return if for_now {
+                broken(false)
+            } else {
+                Ended::Refused
+            };
         }
         let (head, incoming) = response.into_parts();
         let Ok(body) = Body::new(&head.headers, incoming) else {
             return Ended::Refused;
         };
         let mut stream = Events::new(body, self.context.server.limits.max_message_bytes);
+        self.was_open = true;
         let mut heard = false;
         while let Some(Ok(frame)) = stream.next().await {
             match frame {
@@ -161,7 +180,8 @@ impl ServerStream<'_> {
 
     fn note(&mut self, id: Option<String>, retry: Option<Duration>) {
         if id.is_some() {
-            self.last_id = id;
+            // Only what can be resumed at.
+            self.last_id = id.filter(|id| last_event_id(id).is_some());
         }
         if let Some(retry) = retry {
             self.retry = Some(retry.min(self.context.server.limits.longest_resume_wait));

@@ -10,7 +10,7 @@ use mcp_client::http::HttpServer;
 use mcp_client::mcp_jsonrpc::Deadline;
 use mcp_client::{CallOptions, ErrorKind};
 use mcp_testkit::http::{
-    Gate, HttpPeer, LegacyServer, ModernServer, Push, Reply, Request, Step, sse_event,
+    Gate, HttpPeer, LegacyServer, ModernServer, Push, Reply, Request, Step, Style, sse_event,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -436,4 +436,547 @@ async fn an_answer_in_a_batch_ends_its_stream() {
     let client = connect(&peer).await;
     assert_eq!(echo(&client, "a").await, Ok("hi".to_owned()));
     peer.wait_aborted(1, 5 * SECOND).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_server_may_take_a_call_as_long_as_the_call_may_take() {
+    // Some answer the POST only when they are done with the message (Spring's WebMVC transport blocks until then).
+    let push = Push::new();
+    let stream = push.clone();
+    let peer = HttpPeer::memory(move |request: Request| {
+        let stream = stream.clone();
+        Box::pin(async move {
+            if request.method == "GET" {
+                let reply = stream.reply();
+                stream.step(Step::Chunk(
+                    b"event: endpoint\ndata: /messages\n\n".to_vec(),
+                ));
+                return reply;
+            }
+            if request.path() != "/messages" {
+                return Reply::status(405);
+            }
+            let result = match request.rpc_method().as_deref() {
+                Some("initialize") => json!({"protocolVersion": "2024-11-05",
+                    "capabilities": {"tools": {}}, "serverInfo": {"name": "old", "version": "1"}}),
+                Some("tools/call") => {
+                    tokio::time::sleep(40 * SECOND).await;
+                    json!({"content": [{"type": "text", "text": "slow"}]})
+                }
+                _ => return Reply::status(202),
+            };
+            stream.event(None, &super::result(&request, &result));
+            Reply::status(200)
+        })
+    });
+    let client = connect(&peer).await;
+    assert_eq!(echo(&client, "a").await, Ok("slow".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_shows_the_query_of_a_url() {
+    use mcp_client::http::{EraMemory, HttpConnector, connect_with};
+    use mcp_client::transport::Connector as _;
+    let peer = HttpPeer::memory(ModernServer::new().handler());
+    let mut secret = HttpServer::new("http://peer.test/mcp?key=s3cret-key").unwrap();
+    secret.connect = server(&peer).connect;
+    let memory = EraMemory::new();
+    let connector = HttpConnector::new(secret.clone()).with_memory(Some(memory.clone()));
+    let client = connect_with(connector, options()).await.unwrap();
+    let mut connector = HttpConnector::new(secret).with_memory(Some(memory.clone()));
+    let channel = connector.open().await.unwrap();
+    for shown in [
+        format!("{client:?}"),
+        format!("{:?}", client.channel_facts()),
+        format!("{memory:?}"),
+        format!("{connector:?}"),
+        format!("{:?}", channel.control),
+        format!("{:?}", channel.source),
+        format!("{:?}", channel.sink),
+    ] {
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_repeats_of_our_secrets_is_not_shown() {
+    use mcp_client::http::HeaderProvider;
+    // An error page that quotes the request's headers, as debug pages do.
+    let peer = HttpPeer::memory(
+        LegacyServer::new()
+            .on("tools/call", |request| {
+                let value = |name| request.header(name).unwrap_or_default().to_owned();
+                let parts = [
+                    value("authorization"),
+                    value("x-key"),
+                    value("mcp-session-id"),
+                ];
+                Some(Reply::status(403).body(format!("refused: {}", parts.join(", "))))
+            })
+            .handler(),
+    );
+    let provider = HeaderProvider::new(|_| async {
+        Ok(vec![(
+            "Authorization".to_owned(),
+            "Bearer s3cret-token".to_owned(),
+        )])
+    });
+    let server = server(&peer)
+        .header("X-Key", "s3cret-key")
+        .unwrap()
+        .header_provider(provider);
+    let client = connect_to(server, options()).await.unwrap();
+    let error = client.call_tool("echo", &json!({})).await.unwrap_err();
+    let shown = format!("{} {error:?} {:?}", chain(&error), client.diagnostics());
+    assert!(shown.contains("refused"), "{shown}");
+    for secret in ["s3cret-key", "s3cret-token", "session-1"] {
+        assert!(!shown.contains(secret), "{secret} in {shown}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_packed_answer_may_have_several_members() {
+    use flate2::{Compression, write::GzEncoder};
+    let pack = |bytes: &[u8]| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let peer = HttpPeer::memory(
+        ModernServer::new()
+            .on("tools/call", move |request| {
+                let body = text(request, "hi").to_string().into_bytes();
+                let (a, b) = body.split_at(20);
+                let reply = Reply::status(200)
+                    .header("Content-Type", "application/json")
+                    .header("Content-Encoding", "gzip");
+                let mut packed = [pack(a), pack(b)].concat();
+                if request.json()["params"]["arguments"]["text"] == "cut" {
+                    packed.truncate(packed.len() - 5);
+                }
+                Some(reply.body(packed))
+            })
+            .handler(),
+    );
+    let client = connect(&peer).await;
+    assert_eq!(echo(&client, "a").await, Ok("hi".to_owned()));
+    let error = echo(&client, "cut").await.unwrap_err();
+    assert!(error.contains("gzip data is broken"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c117_a_good_stream_of_the_server_outlives_a_restart_behind_a_proxy() {
+    // It is cut when the server restarts, and for a while the proxy in front of it says so.
+    let begun = Arc::new(Mutex::new(None::<Instant>));
+    let legacy = LegacyServer::new().on("GET", move |_| {
+        let mut begun = begun.lock().unwrap();
+        let since = begun.get_or_insert_with(Instant::now).elapsed();
+        Some(if since < 120 * SECOND {
+            Reply::sse().wait(120 * SECOND).step(Step::Reset)
+        } else if since < 130 * SECOND {
+            Reply::status(502)
+        } else {
+            Reply::sse().step(Step::Never)
+        })
+    });
+    let peer = HttpPeer::memory(legacy.handler());
+    let client = connect(&peer).await;
+    assert!(echo(&client, "a").await.is_ok());
+    tokio::time::sleep(300 * SECOND).await;
+    let quirks = format!("{:?}", client.diagnostics().quirks);
+    assert!(!quirks.contains("NoServerStream"), "{quirks}");
+    assert!(count(&peer, "GET") >= 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c180_a_list_is_not_kept_for_good_when_its_changes_are_told_no_more() {
+    // The stream works once, is cut, and is refused from then on.
+    let streams = AtomicUsize::new(0);
+    let legacy = LegacyServer::new().on("GET", move |_| {
+        Some(match streams.fetch_add(1, Ordering::Relaxed) {
+            0 => Reply::sse()
+                .chunk("id: 1\ndata:\n\n")
+                .wait(100 * SECOND)
+                .step(Step::Reset),
+            _ => Reply::status(405),
+        })
+    });
+    let peer = HttpPeer::memory(legacy.handler());
+    let client = connect(&peer).await;
+    let mut notifications = client.notifications();
+    client.tools().await.unwrap();
+    let told = tokio::time::timeout(200 * SECOND, notifications.next()).await;
+    assert!(told.is_ok(), "the host is told that changes may be missed");
+    client.tools().await.unwrap();
+    assert_eq!(count(&peer, "tools/list"), 2);
+}
+
+#[tokio::test]
+async fn an_answer_before_the_request_was_read_is_heard() {
+    // A refusal of a large body, and the end of the connection, before any of the body was read.
+    let peer = HttpPeer::builder(ModernServer::new().handler())
+        .on_head(|request| {
+            let length = request.header("content-length")?.parse::<usize>().ok()?;
+            (length > 100_000).then(|| Reply::status(413).closing().body("too large"))
+        })
+        .tcp()
+        .await;
+    let client = connect_to(HttpServer::new(&peer.url("/mcp")).unwrap(), options())
+        .await
+        .unwrap();
+    for _ in 0..20 {
+        let error = echo(&client, &"x".repeat(8 * 1024 * 1024))
+            .await
+            .unwrap_err();
+        assert!(error.contains("HTTP 413"), "{error}");
+    }
+    assert_eq!(echo(&client, "a").await, Ok("a".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn c239_an_attempt_to_connect_that_is_dropped_leaves_nothing_open() {
+    type Stage = fn() -> HttpPeer;
+    fn stuck(method: &'static str) -> HttpPeer {
+        HttpPeer::memory(
+            LegacyServer::new()
+                .on(method, |_| Some(Reply::never()))
+                .handler(),
+        )
+    }
+    let stages: &[Stage] = &[
+        || stuck("server/discover"),
+        || stuck("initialize"),
+        || {
+            HttpPeer::memory(|request: Request| match request.method.as_str() {
+                "GET" => Reply::sse().step(Step::Never),
+                _ => Reply::status(405),
+            })
+        },
+        || {
+            let refuse = |_: &Request| Some(Reply::status(429).header("Retry-After", "30"));
+            HttpPeer::memory(LegacyServer::new().on("initialize", refuse).handler())
+        },
+        || {
+            let primer = |_: &Request| Some(Reply::sse().chunk("id: 1\nretry: 20000\ndata:\n\n"));
+            HttpPeer::memory(LegacyServer::new().on("initialize", primer).handler())
+        },
+    ];
+    for (number, stage) in stages.iter().enumerate() {
+        let peer = stage();
+        let attempt = connect_to(server(&peer), options());
+        let given_up = tokio::time::timeout(2 * SECOND, attempt).await;
+        assert!(
+            given_up.is_err(),
+            "stage {number}: {:?}",
+            given_up.map(drop)
+        );
+        peer.wait_closed(5 * SECOND).await;
+        let before = peer.requests().len();
+        tokio::time::sleep(600 * SECOND).await;
+        assert_eq!(peer.requests().len(), before, "stage {number}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_frees_its_exchange_at_every_stage() {
+    type Make = fn(&Request) -> Reply;
+    let stages: &[Make] = &[
+        |_| Reply::never(),
+        |_| Reply::sse().step(Step::Never),
+        |_| Reply::status(200).step(Step::Never),
+        |_| {
+            Reply::status(200)
+                .header("Content-Type", "application/json")
+                .chunk("{")
+                .step(Step::Never)
+        },
+        |_| Reply::status(500).chunk("oops").step(Step::Never),
+        |_| Reply::status(429).header("Retry-After", "59"),
+        |_| Reply::sse().chunk("id: 1\nretry: 59000\ndata:\n\n"),
+    ];
+    for legacy in [false, true] {
+        for (number, make) in stages.iter().enumerate() {
+            let peer = if legacy {
+                HttpPeer::memory(
+                    LegacyServer::new()
+                        .on("tools/call", move |request| Some(make(request)))
+                        .handler(),
+                )
+            } else {
+                HttpPeer::memory(
+                    ModernServer::new()
+                        .on("tools/call", move |request| Some(make(request)))
+                        .handler(),
+                )
+            };
+            let client = connect(&peer).await;
+            tokio::time::sleep(5 * SECOND).await;
+            let begun = count(&peer, "tools/call");
+            let call = echo(&client, "a");
+            let _ = tokio::time::timeout(2 * SECOND, call).await;
+            assert_eq!(count(&peer, "tools/call"), begun + 1);
+            assert_eq!(client.in_flight(), 0);
+            tokio::time::sleep(SECOND).await;
+            let record = peer.record();
+            let pending = record.with(mcp_testkit::http::Outcome::Pending);
+            assert_eq!(pending.count(), 0, "stage {number}: {record}");
+            tokio::time::sleep(120 * SECOND).await;
+            assert_eq!(count(&peer, "tools/call"), begun + 1, "stage {number}");
+            client.close().await;
+            drop(client);
+            peer.wait_closed(5 * SECOND).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_ends_soon_whatever_is_under_way() {
+    let peer = HttpPeer::memory(|request: Request| {
+        let inner = LegacyServer::new();
+        match (request.method.as_str(), request.rpc_method().as_deref()) {
+            (_, Some("server/discover")) => Reply::status(400),
+            (_, Some("initialize")) => inner.reply(&request),
+            (_, Some("tools/call")) => Reply::sse().chunk("id: 1\nretry: 0\ndata:\n\n"),
+            ("GET", _) => Reply::never(),
+            ("DELETE", _) => Reply::status(429).header("Retry-After", "1"),
+            _ => Reply::never(),
+        }
+    });
+    let client = connect(&peer).await;
+    let calls: Vec<_> = (0..64)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { echo(&client, "a").await })
+        })
+        .collect();
+    tokio::time::sleep(31 * SECOND).await;
+    let begun = Instant::now();
+    client.close().await;
+    assert!(begun.elapsed() <= 3 * SECOND, "{:?}", begun.elapsed());
+    for call in calls {
+        assert!(call.await.unwrap().is_err());
+    }
+    peer.wait_closed(5 * SECOND).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_event_id_is_nothing_to_resume_at() {
+    // WHATWG: it takes the last one back.
+    let peer = HttpPeer::memory(
+        LegacyServer::new()
+            .on("tools/call", |_| {
+                Some(Reply::sse().chunk("id: 1\ndata:\n\nid:\ndata:\n\n"))
+            })
+            .handler(),
+    );
+    let mut server = server(&peer);
+    server.server_stream = false;
+    let client = connect_to(server, options()).await.unwrap();
+    let error = echo(&client, "a").await.unwrap_err();
+    assert!(error.contains("ended without an answer"), "{error}");
+    assert_eq!(count(&peer, "GET"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_accepted_handshake_whose_body_never_ends_holds_up_little() {
+    let legacy = LegacyServer::new().on("notifications/initialized", |_| {
+        Some(Reply::sse().step(Step::Never))
+    });
+    let peer = HttpPeer::memory(legacy.handler());
+    let client = connect(&peer).await;
+    let begun = Instant::now();
+    assert!(echo(&client, "a").await.is_ok());
+    assert!(begun.elapsed() <= SECOND, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_that_an_old_server_does_not_take_holds_up_no_call() {
+    let push = Push::new();
+    let stream = push.clone();
+    let peer = HttpPeer::memory(move |request: Request| {
+        if request.method == "GET" {
+            let reply = stream.reply();
+            stream.step(Step::Chunk(
+                b"event: endpoint\ndata: /messages\n\n".to_vec(),
+            ));
+            return reply;
+        }
+        if request.path() != "/messages" {
+            return Reply::status(405);
+        }
+        let result = match request.rpc_method().as_deref() {
+            Some("initialize") => json!({"protocolVersion": "2024-11-05",
+                "capabilities": {"tools": {}}, "serverInfo": {"name": "old", "version": "1"}}),
+            Some("tools/call") if request.json()["params"]["arguments"]["text"] == "b" => {
+                json!({"content": [{"type": "text", "text": "b"}]})
+            }
+            Some("notifications/cancelled") => return Reply::never(),
+            _ => return Reply::status(202),
+        };
+        stream.event(None, &super::result(&request, &result));
+        Reply::status(202)
+    });
+    let client = connect(&peer).await;
+    assert!(call_within(&client, SECOND).await.is_err());
+    let begun = Instant::now();
+    assert_eq!(echo(&client, "b").await, Ok("b".to_owned()));
+    assert!(begun.elapsed() <= SECOND, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_given_up_make_no_flood_of_connections() {
+    // A server that is stuck, and a host that does not wait for it.
+    let legacy = LegacyServer::new();
+    let peer = HttpPeer::memory(
+        move |request: Request| match request.rpc_method().as_deref() {
+            Some("tools/call" | "notifications/cancelled") => Reply::never(),
+            _ => legacy.reply(&request),
+        },
+    );
+    let client = connect(&peer).await;
+    for _ in 0..2000 {
+        let _ = call_within(&client, Duration::from_millis(10)).await;
+    }
+    let open = peer.open_connections();
+    assert!(open <= 300, "{open} connections");
+    client.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_may_set_every_limit_to_the_longest_time() {
+    for style in [Style::Json, Style::Sse] {
+        let legacy = LegacyServer::new().style(style);
+        let peer = HttpPeer::memory(legacy.handler());
+        let mut server = server(&peer);
+        let limits = &mut server.limits;
+        for limit in [
+            &mut limits.error_timeout,
+            &mut limits.notification_timeout,
+            &mut limits.old_request_timeout,
+            &mut limits.drain_timeout,
+            &mut limits.longest_wait,
+            &mut limits.longest_resume_wait,
+            &mut limits.delete_timeout,
+            &mut limits.endpoint_timeout,
+            &mut limits.header_timeout,
+        ] {
+            *limit = Duration::MAX;
+        }
+        let mut options = options();
+        options.call_deadline = Deadline::new(Some(Duration::MAX), Some(Duration::MAX));
+        options.config.start_timeout = Duration::MAX;
+        options.config.probe_timeout = Duration::MAX;
+        options.config.listen_timeout = Duration::MAX;
+        let client = connect_to(server, options).await.unwrap();
+        assert_eq!(echo(&client, "a").await, Ok("a".to_owned()));
+        tokio::time::sleep(5 * SECOND).await;
+        client.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_token_is_no_lost_session_whatever_its_page_says() {
+    let legacy = LegacyServer::new().on("tools/call", |_| {
+        Some(
+            Reply::status(401)
+                .header("WWW-Authenticate", "Bearer error=\"invalid_token\"")
+                .body("{\"error\":\"invalid_token\",\"error_description\":\"session expired\"}"),
+        )
+    });
+    let peer = HttpPeer::memory(legacy.handler());
+    let client = connect(&peer).await;
+    for _ in 0..5 {
+        let error = client.call_tool("echo", &json!({})).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unauthorized, "{}", chain(&error));
+    }
+    assert_eq!(count(&peer, "initialize"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c100_many_calls_and_a_stream_lose_one_session_once() {
+    let (push, gate) = (Push::new(), Gate::new());
+    let (reply, held) = (push.clone(), gate.clone());
+    let legacy = LegacyServer::new();
+    let inner = legacy.clone().on("GET", move |_| Some(reply.reply()));
+    let peer = HttpPeer::memory(move |request: Request| {
+        let (inner, held) = (inner.clone(), held.clone());
+        Box::pin(async move {
+            if request.rpc_method().as_deref() == Some("tools/call") {
+                held.wait().await;
+            }
+            inner.reply(&request)
+        })
+    });
+    let client = connect(&peer).await;
+    let calls: Vec<_> = (0..64)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { client.call_tool("echo", &json!({"text": "a"})).await })
+        })
+        .collect();
+    gate.reached(64).await;
+    peer.wait_request("the stream", 5 * SECOND, |request| request.method == "GET")
+        .await;
+    legacy.forget_sessions();
+    for number in 0..100 {
+        push.event(
+            Some(&number.to_string()),
+            &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}),
+        );
+    }
+    gate.open();
+    for call in calls {
+        let error = call.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", chain(&error));
+    }
+    assert_eq!(echo(&client, "b").await, Ok("b".to_owned()));
+    assert_eq!(count(&peer, "initialize"), 2);
+    assert_eq!(count(&peer, "tools/call"), 65);
+    assert_eq!(client.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_can_not_be_opened_anew_says_why() {
+    let started = AtomicUsize::new(0);
+    let legacy = LegacyServer::new();
+    let inner = legacy.clone().on("initialize", move |_| {
+        (started.fetch_add(1, Ordering::Relaxed) > 0).then(|| Reply::status(404).body("gone"))
+    });
+    let peer = HttpPeer::memory(inner.handler());
+    let client = connect(&peer).await;
+    legacy.forget_sessions();
+    let _ = echo(&client, "a").await;
+    let error = echo(&client, "b").await.unwrap_err();
+    assert!(error.contains("404"), "{error}");
+    client.closed().await;
+    peer.wait_closed(5 * SECOND).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_that_are_refused_at_once_end_the_connection_soon() {
+    let legacy = LegacyServer::new().on("notifications/initialized", |_| Some(Reply::status(404)));
+    let peer = HttpPeer::memory(legacy.handler());
+    let client = connect(&peer).await;
+    let error = echo(&client, "a").await.unwrap_err();
+    client.closed().await;
+    assert!(count(&peer, "initialize") <= 5, "{error}");
+    let error = echo(&client, "a").await.unwrap_err();
+    assert!(error.contains("sessions in a row"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_answers_the_request_is_no_lost_session() {
+    // Some say it with status 400; that the words match is chance.
+    let legacy = LegacyServer::new().on("tools/call", |request| {
+        let error = json!({"jsonrpc": "2.0", "id": request.rpc_id(),
+            "error": {"code": -32602, "message": "Invalid params: unknown session_type"}});
+        Some(Reply::json(400, &error))
+    });
+    let peer = HttpPeer::memory(legacy.handler());
+    let client = connect(&peer).await;
+    for _ in 0..5 {
+        let error = client.call_tool("echo", &json!({})).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rpc, "{}", chain(&error));
+    }
+    assert_eq!(count(&peer, "initialize"), 1);
 }
