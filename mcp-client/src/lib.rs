@@ -39,6 +39,7 @@ mod error;
 mod evidence;
 #[cfg(feature = "http")]
 pub mod http;
+mod logical_call;
 mod notify;
 mod options;
 mod progress;
@@ -47,6 +48,7 @@ mod shared;
 #[cfg(feature = "stdio")]
 pub mod stdio;
 mod subscription;
+mod tools;
 pub mod transport;
 
 pub use catalogue::{ToolList, ToolListNote};

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use mcp_jsonrpc::{RawJson, RequestId};
+use mcp_jsonrpc::{Deadline, RawJson, RequestId};
 use mcp_proto::connection::{
     ChannelKind, ClientConnection, Diagnostic, Event, Outbound, RequestOptions, ServerNotification,
     SubscriptionId,
@@ -208,8 +208,9 @@ impl Shared {
         self: &Arc<Self>,
         params: &M::Params<'_>,
         options: &CallOptions,
+        limits: Deadline,
     ) -> Result<Call, UsageError> {
-        self.start(options, |connection, options, slot, now| {
+        self.start(options, limits, |connection, options, slot, now| {
             connection.request::<M>(params, options, slot, now)
         })
     }
@@ -220,8 +221,9 @@ impl Shared {
         method: &str,
         params: Option<&RawValue>,
         options: &CallOptions,
+        limits: Deadline,
     ) -> Result<Call, UsageError> {
-        self.start(options, |connection, options, slot, now| {
+        self.start(options, limits, |connection, options, slot, now| {
             connection.request_raw(method, params, options, slot, now)
         })
     }
@@ -229,6 +231,7 @@ impl Shared {
     fn start(
         self: &Arc<Self>,
         options: &CallOptions,
+        limits: Deadline,
         send: impl FnOnce(
             &mut ClientConnection<Slot>,
             &RequestOptions,
@@ -237,7 +240,7 @@ impl Shared {
         ) -> Result<RequestId, UsageError>,
     ) -> Result<Call, UsageError> {
         let mut request = RequestOptions::default();
-        request.deadline = options.deadline.unwrap_or(self.options.call_deadline);
+        request.deadline = limits;
         request.progress = options.progress.is_some();
         request.meta = options.meta.clone();
         let mut state = self.lock();
