@@ -367,7 +367,20 @@ impl State {
                         later.wakers.extend(self.subscriptions.push(id, change));
                     }
                 }
-                Event::Failed(_) | Event::Closed => directive = Directive::Close,
+                Event::Failed(error) => {
+                    // Of a connection that was ready: it is told to all that come later.
+                    if self.agreement.is_some() {
+                        let end = format!("no new session: {}", chain(&error));
+                        self.ended.get_or_insert(ChannelEnd::new(end));
+                    }
+                    directive = Directive::Close;
+                }
+                Event::Closed => {
+                    if let Some(end) = self.connection.own_end() {
+                        self.ended.get_or_insert(end.clone());
+                    }
+                    directive = Directive::Close;
+                }
                 Event::Reopen(channel) => directive = Directive::Reopen(channel),
                 _ => {}
             }
@@ -397,6 +410,12 @@ impl State {
             Phase::Failed(_) | Phase::Closed(_) => 3,
         }
     }
+}
+
+/// An error and its causes in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// The kind of a diagnostic, without anything that the server wrote.

@@ -1,6 +1,7 @@
 //! Bodies of answers: decoded, bounded, piece by piece.
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use flate2::write::MultiGzDecoder;
@@ -142,18 +143,22 @@ impl Body {
         Ok(all.freeze())
     }
 
-    /// As much of the start as this, whatever comes then.
-    pub(crate) async fn start(&mut self, max_bytes: usize) -> Bytes {
+    /// As much of the start as this, and as comes within this time, whatever comes then.
+    pub(crate) async fn start(&mut self, max_bytes: usize, within: Duration) -> Bytes {
         let mut all = BytesMut::new();
-        while all.len() < max_bytes {
-            match self.chunk().await {
-                Some(Ok(bytes)) => {
-                    let room = max_bytes - all.len();
-                    all.extend_from_slice(&bytes.slice(..bytes.len().min(room)));
+        let reading = async {
+            while all.len() < max_bytes {
+                match self.chunk().await {
+                    Some(Ok(bytes)) => {
+                        let room = max_bytes - all.len();
+                        all.extend_from_slice(&bytes.slice(..bytes.len().min(room)));
+                    }
+                    Some(Err(_)) | None => break,
                 }
-                Some(Err(_)) | None => break,
             }
-        }
+        };
+        // What came until then counts.
+        let _ = tokio::time::timeout(within, reading).await;
         all.freeze()
     }
 }

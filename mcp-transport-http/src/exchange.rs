@@ -196,10 +196,8 @@ impl Exchange<'_> {
 
     async fn excerpt(&self, body: &mut Body) -> Bytes {
         let limits = &self.context.server.limits;
-        let reading = body.start(limits.max_error_bytes);
-        tokio::time::timeout(limits.error_timeout, reading)
+        body.start(limits.max_error_bytes, limits.error_timeout)
             .await
-            .unwrap_or_default()
     }
 
     /// An error status: its body may hold the JSON-RPC error of this request (HTTP-06, C049).

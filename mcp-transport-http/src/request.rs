@@ -285,10 +285,7 @@ impl Context {
         let Ok(mut body) = Body::new(&head.headers, incoming) else {
             return Bytes::new();
         };
-        let reading = body.start(self.server.limits.max_error_bytes);
-        tokio::time::timeout(limit, reading)
-            .await
-            .unwrap_or_default()
+        body.start(self.server.limits.max_error_bytes, limit).await
     }
 
     /// Reads an answer that is not needed, so that its connection can be used again; gives up soon.

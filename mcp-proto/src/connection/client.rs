@@ -47,6 +47,8 @@ pub struct ClientConnection<T> {
     /// Exchanges that nobody needs any more.
     pub(super) aborts: VecDeque<RequestId>,
     pub(super) session: SessionState,
+    /// Why the connection gave up by itself.
+    pub(super) own_end: Option<ChannelEnd>,
     pub(super) subscriptions: Subscriptions<T>,
     pub(super) tool_headers: ToolHeaders,
     pub(super) scratch: BytesMut,
@@ -107,6 +109,7 @@ impl<T: Clone> ClientConnection<T> {
             arrival: Arrival::default(),
             aborts: VecDeque::new(),
             session: SessionState::default(),
+            own_end: None,
             subscriptions: Subscriptions::default(),
             tool_headers: ToolHeaders::new(),
             scratch: BytesMut::new(),
@@ -147,6 +150,11 @@ impl<T: Clone> ClientConnection<T> {
     /// Why no agreement came about; `None` unless it failed.
     pub fn handshake_error(&self) -> Option<&HandshakeError> {
         self.lifecycle.failure()
+    }
+
+    /// Why the connection gave up by itself although its channel goes on; `None` unless it did.
+    pub fn own_end(&self) -> Option<&ChannelEnd> {
+        self.own_end.as_ref()
     }
 
     /// How many requests are in flight, subscriptions not counted.

@@ -105,6 +105,7 @@ impl<T: Clone> ClientConnection<T> {
             let end = ChannelEnd::new(format!(
                 "the server forgot {MAX_SESSION_LOSSES} sessions in a row before it answered anything"
             ));
+            self.own_end = Some(end.clone());
             self.handle_channel_end(end, now);
             return;
         }
