@@ -1271,7 +1271,6 @@ async fn subscriptions_come_and_go_without_a_trace() {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "open: one coincidence in time is taken for proof that the stream holds up answers"]
 async fn a_slow_call_does_not_cost_the_servers_stream() {
     // Answered in JSON after six seconds, which has nothing to do with the stream.
     let push = Push::new();

@@ -1,13 +1,14 @@
 //! The optional stream for the server's own messages.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mcp_client::Notice;
 use mcp_client::mcp_proto::connection::ServerNotification;
-use mcp_testkit::http::{Gate, HttpPeer, LegacyServer, Push, Reply, Request, Step};
+use mcp_testkit::http::{HttpPeer, LegacyServer, Push, Reply, Request, Step};
 use serde_json::json;
+use tokio::sync::Semaphore;
 
 use super::{connect, connect_to, echo, methods, options, server};
 
@@ -75,40 +76,44 @@ async fn c045_it_never_blocks_the_start() {
 #[tokio::test(start_paused = true)]
 async fn c045_a_server_with_one_slot_gets_it_back() {
     // It answers POSTs only while no stream is open.
-    let open = Arc::new(AtomicBool::new(false));
-    let gate = Gate::new();
-    let (opened, waiting) = (Arc::clone(&open), gate.clone());
+    let streams = Arc::new(Semaphore::new(1));
     let inner = LegacyServer::new();
+    let slot = Arc::clone(&streams);
     let peer = HttpPeer::memory(move |request: Request| {
-        let (opened, waiting) = (Arc::clone(&opened), waiting.clone());
-        let inner = inner.clone();
+        let (slot, inner) = (Arc::clone(&slot), inner.clone());
         Box::pin(async move {
             if request.method == "GET" {
-                opened.store(true, Ordering::Relaxed);
+                // Taken until the test sees that the client closed the stream.
+                slot.acquire().await.unwrap().forget();
                 return Reply::sse().step(Step::Never);
             }
-            let reply = inner.reply(&request);
-            if opened.load(Ordering::Relaxed) {
-                waiting.wait().await;
-            }
-            reply
+            drop(slot.acquire().await);
+            inner.reply(&request)
         })
     });
     let client = connect(&peer).await;
     assert!(echo(&client, "a").await.is_ok());
-    peer.wait_request("what the client sends", 5 * SECOND, is_get)
+    for round in 1..=2 {
+        peer.wait_until("the stream", 30 * SECOND, |record| {
+            record
+                .requests
+                .iter()
+                .filter(|request| is_get(request))
+                .count()
+                == round
+        })
         .await;
-    let call = tokio::spawn({
-        let client = client.clone();
-        async move { echo(&client, "b").await }
-    });
-    // The stream is dropped, and then the server answers.
-    peer.wait_aborted(1, 20 * SECOND).await;
-    gate.open();
-    open.store(false, Ordering::Relaxed);
-    assert!(call.await.unwrap().is_ok());
+        let call = tokio::spawn({
+            let client = client.clone();
+            async move { echo(&client, "b").await }
+        });
+        peer.wait_aborted(round, 20 * SECOND).await;
+        streams.add_permits(1);
+        assert!(call.await.unwrap().is_ok());
+    }
     tokio::time::sleep(3600 * SECOND).await;
-    assert_eq!(gets(&peer), 1, "it stays closed");
+    assert_eq!(gets(&peer), 2, "it stays closed");
+    assert!(echo(&client, "c").await.is_ok());
     let quirks = format!("{:?}", client.diagnostics().quirks);
     assert!(quirks.contains("ServerStreamBlocks"), "{quirks}");
 }
