@@ -103,13 +103,20 @@ impl HttpConnector {
         self.memory.as_ref()?.get(self.server.endpoint().as_str())
     }
 
-    fn inner(&mut self) -> Result<mcp_transport_http::HttpConnector, OpenError> {
+    async fn inner(&mut self) -> Result<mcp_transport_http::HttpConnector, OpenError> {
         if let Some(inner) = &self.inner {
             return Ok(inner.clone());
         }
-        let inner = mcp_transport_http::HttpConnector::new(self.server.clone(), self.jitter_seed)
-            .map_err(OpenError::new)?;
-        Ok(self.inner.insert(inner).clone())
+        let (server, seed) = (self.server.clone(), self.jitter_seed);
+        let make = move || mcp_transport_http::HttpConnector::new(server, seed);
+        let inner = if self.server.endpoint().is_https() {
+            // It reads the platform's certificates, which blocks.
+            let made = tokio::task::spawn_blocking(make).await;
+            made.map_err(OpenError::new)?
+        } else {
+            make()
+        };
+        Ok(self.inner.insert(inner.map_err(OpenError::new)?).clone())
     }
 
     fn channel(&self, channel: HttpChannel) -> ChannelOf<Self> {
@@ -150,12 +157,12 @@ impl Connector for HttpConnector {
                 }
             }
         }
-        let channel = self.inner()?.open();
+        let channel = self.inner().await?.open();
         Ok(self.channel(channel))
     }
 
     async fn reopen(&mut self, channel: ReopenAs) -> Result<ChannelOf<Self>, OpenError> {
-        let inner = self.inner()?;
+        let inner = self.inner().await?;
         let channel = match channel {
             ReopenAs::Same => inner.open(),
             ReopenAs::OldHttp => inner.open_old().await.map_err(OpenError::new)?,

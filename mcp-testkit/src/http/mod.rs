@@ -17,6 +17,7 @@
 pub mod mcp;
 #[cfg(test)]
 mod mcp_tests;
+pub mod raw;
 mod reply;
 mod request;
 mod server;

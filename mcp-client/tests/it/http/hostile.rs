@@ -1,7 +1,6 @@
 //! Servers that are hostile or sloppy: what must hold whatever they do.
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,6 +8,7 @@ use std::time::Duration;
 use mcp_client::http::HttpServer;
 use mcp_client::mcp_jsonrpc::Deadline;
 use mcp_client::{CallOptions, ErrorKind};
+use mcp_testkit::http::raw::{SSE_HEAD, raw_discovery, raw_server};
 use mcp_testkit::http::{
     Gate, HttpPeer, LegacyServer, ModernServer, Push, Reply, Request, Step, Style, sse_event,
 };
@@ -36,76 +36,6 @@ fn count(peer: &HttpPeer, method: &str) -> usize {
     let methods = methods(peer);
     methods.iter().filter(|known| *known == method).count()
 }
-
-/// A server on a thread of its own, which can send faster than any script: told the request's head and body, it writes.
-fn raw_server(
-    serve: impl Fn(&str, &str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
-) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let serve = Arc::new(serve);
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (Ok(mut stream), serve) = (stream, Arc::clone(&serve)) else {
-                return;
-            };
-            std::thread::spawn(move || {
-                while let Ok((head, body)) = raw_request(&mut stream) {
-                    if serve(&head, &body, &mut stream).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    url
-}
-
-fn raw_request(stream: &mut TcpStream) -> std::io::Result<(String, String)> {
-    let end = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
-    let mut read = Vec::new();
-    let mut buffer = [0; 4096];
-    loop {
-        let count = stream.read(&mut buffer)?;
-        if count == 0 {
-            return Err(end());
-        }
-        read.extend_from_slice(&buffer[..count]);
-        let text = String::from_utf8_lossy(&read).into_owned();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else {
-            continue;
-        };
-        let length = head.to_ascii_lowercase();
-        let length = length
-            .lines()
-            .find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok())
-            .unwrap_or(0);
-        if body.len() >= length {
-            return Ok((head.to_owned(), body.to_owned()));
-        }
-    }
-}
-
-fn raw_json(stream: &mut TcpStream, body: &Value) -> std::io::Result<()> {
-    let body = body.to_string();
-    let length = body.len();
-    write!(
-        stream,
-        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
-    )
-}
-
-/// Answers the discovery of a modern server.
-fn raw_discovery(stream: &mut TcpStream, id: &Value) -> std::io::Result<()> {
-    let result = json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
-        "resultType": "complete", "ttlMs": 0, "cacheScope": "private"});
-    raw_json(
-        stream,
-        &json!({"jsonrpc": "2.0", "id": id, "result": result}),
-    )
-}
-
-const SSE_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_comments_holds_up_neither_deadlines_nor_the_end() {
