@@ -58,15 +58,18 @@ async fn main() -> ExitCode {
         report::say(&row.line());
         rows.push(row);
     }
-    let mark = format!("{}-nginx", std::process::id());
-    let trying = nginx::try_proxy(&plan, &mark);
-    let row = tokio::time::timeout(PER_SERVER, trying).await;
-    let mut row = row.unwrap_or_else(|_| nginx::failed(&format!("not done within {PER_SERVER:?}")));
-    let left = leftovers::wait_gone(MARK, &mark, Duration::from_secs(2)).await;
-    if !left.is_empty() {
-        row.fail(&format!("processes left behind: {left:?}"));
+    if let Some(proxied) = &plan.proxied {
+        let mark = format!("{}-nginx", std::process::id());
+        let trying = nginx::try_proxy(proxied, &plan.work, &mark);
+        let row = tokio::time::timeout(PER_SERVER, trying).await;
+        let mut row =
+            row.unwrap_or_else(|_| nginx::failed(&format!("not done within {PER_SERVER:?}")));
+        let left = leftovers::wait_gone(MARK, &mark, Duration::from_secs(2)).await;
+        if !left.is_empty() {
+            row.fail(&format!("processes left behind: {left:?}"));
+        }
+        report::say(&row.line());
+        rows.push(row);
     }
-    report::say(&row.line());
-    rows.push(row);
     report::finish(&rows, &plan.report)
 }

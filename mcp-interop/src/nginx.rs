@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio::process::Command;
 
 use crate::child::{Listening, free_port};
-use crate::plan::Plan;
+use crate::plan::Proxied;
 use crate::report::{self, Row};
 
 /// A result may come at most so long after the last progress, or progress was held back.
@@ -27,19 +27,19 @@ pub(crate) fn failed(why: &str) -> Row {
 }
 
 /// Starts server and proxy and tries the client through them.
-pub(crate) async fn try_proxy(plan: &Plan, mark: &str) -> Row {
+pub(crate) async fn try_proxy(proxied: &Proxied, work: &Path, mark: &str) -> Row {
     let start = Instant::now();
     let mut row = Row::named("nginx");
     row.over("Streamable HTTP");
-    if let Err(error) = try_all(plan, mark, &mut row).await {
+    if let Err(error) = try_all(proxied, work, mark, &mut row).await {
         row.fail(&error);
     }
     row.took(start.elapsed());
     row
 }
 
-async fn try_all(plan: &Plan, mark: &str, row: &mut Row) -> Result<(), String> {
-    let folder = plan.work.join("nginx");
+async fn try_all(proxied: &Proxied, work: &Path, mark: &str, row: &mut Row) -> Result<(), String> {
+    let folder = work.join("nginx");
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let authority = certificates(&folder)?;
     // Listens, accepts in the system's queue, and never answers.
@@ -51,33 +51,47 @@ async fn try_all(plan: &Plan, mark: &str, row: &mut Row) -> Result<(), String> {
         .map_err(|error| error.to_string())?
         .port();
     let server_port = free_port()?;
-    let backend = backend(plan, server_port, mark).await?;
+    let backend = backend(proxied, work, server_port, mark).await?;
     let port = free_port()?;
     let configuration = folder.join("nginx.conf");
     let text = configuration_text(&folder, port, server_port, silent_port);
     std::fs::write(&configuration, text).map_err(|error| error.to_string())?;
-    let mut command = Command::new(&plan.nginx);
+    let mut command = Command::new(&proxied.nginx);
     command.arg("-p").arg(&folder).arg("-c").arg(&configuration);
     command.args(["-e", "stderr"]);
     let nginx = Listening::start(command, port, folder.join("output.log"), mark).await?;
-    let outcome = try_client(plan, backend, server_port, port, authority, mark, row).await;
+    let ports = Ports {
+        server: server_port,
+        proxy: port,
+    };
+    let outcome = try_client(proxied, work, backend, ports, authority, mark, row).await;
     nginx.stop().await;
     outcome
 }
 
-async fn backend(plan: &Plan, port: u16, mark: &str) -> Result<Listening, String> {
-    let mut command = Command::new(&plan.proxied.command);
-    command
-        .args(&plan.proxied.args)
-        .env("PORT", port.to_string());
-    Listening::start(command, port, plan.work.join("proxied.log"), mark).await
+async fn backend(
+    proxied: &Proxied,
+    work: &Path,
+    port: u16,
+    mark: &str,
+) -> Result<Listening, String> {
+    let mut command = Command::new(&proxied.command);
+    command.args(&proxied.args).env("PORT", port.to_string());
+    Listening::start(command, port, work.join("proxied.log"), mark).await
+}
+
+/// Where server and proxy listen.
+#[derive(Clone, Copy)]
+struct Ports {
+    server: u16,
+    proxy: u16,
 }
 
 async fn try_client(
-    plan: &Plan,
+    proxied: &Proxied,
+    work: &Path,
     backend: Listening,
-    server_port: u16,
-    port: u16,
+    ports: Ports,
     authority: String,
     mark: &str,
     row: &mut Row,
@@ -85,7 +99,7 @@ async fn try_client(
     let connect = |path: String| {
         let authority = authority.clone();
         async move {
-            let url = format!("https://localhost:{port}{path}");
+            let url = format!("https://localhost:{}{path}", ports.proxy);
             let mut server = HttpServer::new(&url).expect("the URL is valid");
             server.connect.tls.extra_roots_pem = vec![authority.into()];
             let options = ClientOptions::new("mcp-interop", env!("CARGO_PKG_VERSION"));
@@ -93,7 +107,7 @@ async fn try_client(
             connect_with(connector, options.with_name("nginx")).await
         }
     };
-    let path = &plan.proxied.path;
+    let path = &proxied.path;
     let client = connect(path.clone()).await.map_err(|e| report::chain(&e))?;
     let agreement = client.agreement();
     row.agreed(agreement.era.to_string(), agreement.version.to_string());
@@ -139,7 +153,7 @@ async fn try_client(
         Ok(_) => row.fail("a call succeeds without a server"),
         Err(error) => check_status("a call without a server", &error, 502, row),
     }
-    let backend = self::backend(plan, server_port, mark).await?;
+    let backend = self::backend(proxied, work, ports.server, mark).await?;
     let lost = client.call_tool("echo", &json!({"message": "b"})).await;
     let again = client.call_tool("echo", &json!({"message": "c"})).await;
     match (lost, again) {

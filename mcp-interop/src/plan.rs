@@ -9,11 +9,9 @@ use serde_json::Value;
 #[derive(Debug, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) servers: Vec<Server>,
-    /// The server that is put behind a reverse proxy.
-    pub(crate) proxied: Proxied,
-    /// The program of the reverse proxy.
-    pub(crate) nginx: PathBuf,
-    /// A folder for whatever is needed.
+    /// The server that is put behind a reverse proxy, if one is.
+    pub(crate) proxied: Option<Proxied>,
+    /// A folder for whatever servers write.
     pub(crate) work: PathBuf,
     pub(crate) report: PathBuf,
 }
@@ -53,6 +51,8 @@ pub(crate) struct Http {
 /// A server behind a reverse proxy.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Proxied {
+    /// The program of the reverse proxy.
+    pub(crate) nginx: PathBuf,
     pub(crate) command: String,
     pub(crate) args: Vec<String>,
     pub(crate) path: String,

@@ -43,8 +43,8 @@ pub(crate) fn run() -> Result<(), String> {
     for server in servers.as_array_mut().into_iter().flatten() {
         server["package_version"] = pinned(server["package"].as_str().unwrap_or_default())?.into();
     }
-    let proxied = proxied_server(&npm);
-    let text = json!({"servers": servers, "proxied": proxied, "nginx": nginx, "work": work, "report": report});
+    let proxied = proxied_server(&npm, &nginx);
+    let text = json!({"servers": servers, "proxied": proxied, "work": work, "report": report});
     std::fs::write(&plan, text.to_string())
         .map_err(|error| format!("{}: {error}", plan.display()))?;
     execute(
@@ -383,8 +383,9 @@ fn own_server(name: &str, package: &str, command: &[PathBuf], era: Option<&str>)
 }
 
 /// The server that is put behind a reverse proxy.
-fn proxied_server(npm: &Path) -> Value {
+fn proxied_server(npm: &Path, nginx: &Path) -> Value {
     json!({
+        "nginx": nginx,
         "command": npm.join("node_modules/.bin/mcp-server-everything"), "args": ["streamableHttp"], "path": "/mcp",
     })
 }

@@ -43,7 +43,7 @@ fn run(name: &str, servers: &Value) -> (Option<i32>, Vec<String>, String) {
     let file = |kind: &str| -> PathBuf { folder.join(format!("{name}-{kind}.json")) };
     let (plan, report) = (file("plan"), file("report"));
     let _ = std::fs::remove_file(&report);
-    let text = json!({"servers": servers, "report": report}).to_string();
+    let text = json!({"servers": servers, "work": folder, "report": report}).to_string();
     std::fs::write(&plan, text).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_mcp-interop"))
         .arg(plan)
