@@ -29,9 +29,11 @@ pub enum AnswerForm {
     Unusable(HttpFailureKind),
 }
 
-/// The media type without parameters, in lower case (C107).
+/// The media type without parameters, in lower case (C107). Of a list, which something in between may make of two fields, it
+/// is the first.
 pub fn media_type(content_type: &str) -> String {
-    let end = content_type.find(';').unwrap_or(content_type.len());
+    let end = content_type.find([';', ',']);
+    let end = end.unwrap_or(content_type.len());
     content_type
         .get(..end)
         .unwrap_or_default()
@@ -89,6 +91,7 @@ mod tests {
         let cases = [
             (200, Some("application/json"), Json),
             (200, Some("Application/JSON; charset=UTF-8"), Json),
+            (200, Some("application/json, application/json"), Json),
             (200, Some("application/problem+json"), Json),
             (201, Some("application/json"), Json),
             (200, Some("text/event-stream;charset=utf-8"), EventStream),
