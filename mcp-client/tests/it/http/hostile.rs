@@ -1299,3 +1299,297 @@ async fn a_slow_call_does_not_cost_the_servers_stream() {
     let quirks = format!("{:?}", client.diagnostics().quirks);
     assert!(!quirks.contains("ServerStreamBlocks"), "{quirks}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_never_answers_holds_up_neither_limits_nor_the_end() {
+    use mcp_client::http::HeaderProvider;
+    let stuck = Arc::new(AtomicBool::new(false));
+    let is_stuck = Arc::clone(&stuck);
+    let provider = HeaderProvider::new(move |_| {
+        let is_stuck = is_stuck.load(Ordering::Relaxed);
+        async move {
+            if is_stuck {
+                std::future::pending::<()>().await;
+            }
+            Ok(Vec::new())
+        }
+    });
+    let peer = HttpPeer::memory(LegacyServer::new().handler());
+    let server = server(&peer).header_provider(provider);
+    let client = connect_to(server.clone(), options()).await.unwrap();
+    stuck.store(true, Ordering::Relaxed);
+    let begun = Instant::now();
+    let (kind, _) = call_within(&client, 5 * SECOND).await.unwrap_err();
+    assert_eq!((kind, begun.elapsed()), (ErrorKind::Timeout, 5 * SECOND));
+    let begun = Instant::now();
+    client.close().await;
+    assert!(begun.elapsed() <= 3 * SECOND, "{:?}", begun.elapsed());
+    // In the middle of connecting.
+    let begun = Instant::now();
+    assert!(connect_to(server, options()).await.is_err());
+    assert!(begun.elapsed() <= 70 * SECOND, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_calls_total_limit_holds_in_every_wait() {
+    type Make = fn(&Request) -> Reply;
+    let waits: &[(&str, Make)] = &[
+        ("429", |_| Reply::status(429).header("Retry-After", "7")),
+        ("429 without a time", |_| Reply::status(429)),
+        ("a drip of space", |_| {
+            let mut reply = Reply::status(200).header("Content-Type", "application/json");
+            for _ in 0..100 {
+                reply = reply.chunk(" ").wait(SECOND);
+            }
+            reply
+        }),
+        ("comments", |_| {
+            let mut reply = Reply::sse();
+            for _ in 0..100 {
+                reply = reply.chunk(":\n\n").wait(SECOND);
+            }
+            reply
+        }),
+        ("a slow error", |_| {
+            let mut reply = Reply::status(500);
+            for _ in 0..100 {
+                reply = reply.chunk("x").wait(SECOND);
+            }
+            reply
+        }),
+        ("resumption", |_| {
+            Reply::sse().chunk(
+                "id: 1\nretry: 99999999999999999999\ndata:\n\nid: 2\nretry: 99999999\ndata:\n\n",
+            )
+        }),
+        ("a head byte by byte", |_| {
+            let raw = format!("HTTP/1.1 200 OK\r\nX-A: {}", "a".repeat(1000));
+            let mut reply = Reply::nothing();
+            for byte in raw.bytes() {
+                reply = reply
+                    .step(Step::Bytes(vec![byte]))
+                    .step(Step::Wait(SECOND / 2));
+            }
+            reply
+        }),
+        ("hints without end", |_| {
+            let mut reply = Reply::nothing();
+            for _ in 0..1000 {
+                reply = reply
+                    .step(Step::Bytes(b"HTTP/1.1 103 Early Hints\r\n\r\n".to_vec()))
+                    .step(Step::Wait(SECOND / 2));
+            }
+            reply
+        }),
+    ];
+    for (name, make) in waits {
+        for legacy in [false, true] {
+            let on = move |request: &Request| Some(make(request));
+            let peer = if legacy {
+                HttpPeer::memory(LegacyServer::new().on("tools/call", on).handler())
+            } else {
+                HttpPeer::memory(ModernServer::new().on("tools/call", on).handler())
+            };
+            let client = connect(&peer).await;
+            let begun = Instant::now();
+            let outcome = call_within(&client, 10 * SECOND).await;
+            let took = begun.elapsed();
+            assert!(outcome.is_err(), "{name}: {outcome:?}");
+            assert!(took <= 10 * SECOND, "{name}: {took:?}");
+            client.close().await;
+            peer.wait_closed(5 * SECOND).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c072_answers_find_their_calls_whatever_stream_they_come_on() {
+    // Each of two calls is answered on the other's stream, twice, in either era.
+    for legacy in [false, true] {
+        let first: Arc<Mutex<Option<Request>>> = Arc::default();
+        let gate = Gate::new();
+        let handler = move |request: &Request| {
+            let mut first = first.lock().unwrap();
+            Some(match first.take() {
+                None => {
+                    *first = Some(request.clone());
+                    Reply::sse()
+                        .step(Step::Until(gate.clone()))
+                        .step(Step::Never)
+                }
+                Some(other) => {
+                    let answer = |request: &Request| {
+                        let own = request.json()["params"]["arguments"]["text"].clone();
+                        text(request, own.as_str().unwrap())
+                    };
+                    Reply::sse()
+                        .event(None, &answer(&other))
+                        .event(None, &answer(&other))
+                        .event(None, &answer(request))
+                        .event(None, &answer(request))
+                }
+            })
+        };
+        let peer = if legacy {
+            HttpPeer::memory(LegacyServer::new().on("tools/call", handler).handler())
+        } else {
+            HttpPeer::memory(ModernServer::new().on("tools/call", handler).handler())
+        };
+        let client = connect(&peer).await;
+        let (a, b) = tokio::join!(echo(&client, "a"), echo(&client, "b"));
+        assert_eq!((a, b), (Ok("a".to_owned()), Ok("b".to_owned())));
+        tokio::time::sleep(5 * SECOND).await;
+        assert_eq!(client.diagnostics().stray_answers, 2);
+        assert_eq!(client.in_flight(), 0);
+        let record = peer.record();
+        let pending = record.with(mcp_testkit::http::Outcome::Pending).count();
+        assert_eq!(pending, 0, "{record}");
+    }
+}
+
+#[tokio::test]
+async fn ten_thousand_notifications_that_nobody_reads_are_bounded() {
+    let legacy = LegacyServer::new().on("tools/call", |request| {
+        let note = json!({"jsonrpc": "2.0", "method": "notifications/vendor/x",
+            "params": {"x": "y".repeat(10_000)}});
+        let events = sse_event(None, &note).repeat(100);
+        let mut reply = Reply::sse();
+        for _ in 0..100 {
+            reply = reply.chunk(events.clone());
+        }
+        Some(reply.event(None, &text(request, "hi")))
+    });
+    let peer = HttpPeer::tcp(legacy.handler()).await;
+    let client = connect_to(HttpServer::new(&peer.url("/mcp")).unwrap(), options())
+        .await
+        .unwrap();
+    let mut unread: Vec<_> = (0..4).map(|_| client.notifications()).collect();
+    assert_eq!(echo(&client, "a").await, Ok("hi".to_owned()));
+    for notifications in &mut unread {
+        let first = notifications.next().await.unwrap();
+        assert!(matches!(first, mcp_client::Notice::Lagged(lost) if lost > 9_000));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_opened_over_a_stream_that_is_cut_is_resumed() {
+    let first: Arc<Mutex<Option<Request>>> = Arc::default();
+    let seen = Arc::clone(&first);
+    let peer = HttpPeer::memory(
+        LegacyServer::new()
+            .without_sessions()
+            .on("initialize", move |request| {
+                *seen.lock().unwrap() = Some(request.clone());
+                Some(
+                    Reply::sse()
+                        .header("Mcp-Session-Id", "primed")
+                        .chunk("id: ü-1\nretry: 50\ndata:\n\n")
+                        .step(Step::Reset),
+                )
+            })
+            .on("GET", move |request| {
+                request.header("last-event-id")?;
+                assert_eq!(request.header("mcp-session-id"), Some("primed"));
+                let request = first.lock().unwrap().clone().unwrap();
+                let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "x", "version": "1"}});
+                Some(Reply::sse().event(None, &super::result(&request, &result)))
+            })
+            .on("DELETE", |_| Some(Reply::status(200)))
+            .handler(),
+    );
+    let client = connect(&peer).await;
+    assert_eq!(echo(&client, "a").await, Ok("a".to_owned()));
+    assert_eq!(client.close().await.summary, "the session was deleted");
+    assert_eq!(count(&peer, "initialize"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_dropped_leaves_nothing_open() {
+    for era in 0..3 {
+        let never = |_: &Request| Some(Reply::sse().step(Step::Never));
+        let peer = match era {
+            0 => HttpPeer::memory(
+                ModernServer::new()
+                    .on("subscriptions/listen", never)
+                    .on("tools/call", never)
+                    .handler(),
+            ),
+            1 => HttpPeer::memory(
+                LegacyServer::new()
+                    .on("GET", never)
+                    .on("tools/call", never)
+                    .handler(),
+            ),
+            _ => HttpPeer::memory(
+                LegacyServer::new()
+                    .on("GET", |_| Some(Reply::never()))
+                    .on("DELETE", |_| Some(Reply::never()))
+                    .on("notifications/initialized", |_| Some(Reply::never()))
+                    .handler(),
+            ),
+        };
+        let client = connect(&peer).await;
+        let call = tokio::spawn({
+            let client = client.clone();
+            async move { echo(&client, "a").await }
+        });
+        tokio::time::sleep(5 * SECOND).await;
+        call.abort();
+        drop(client);
+        let _ = call.await;
+        peer.wait_closed(5 * SECOND).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_is_named_twice_or_oddly_sends_nothing_elsewhere() {
+    for (endpoint, works) in [
+        ("http://user:pass@peer.test/messages", false),
+        ("/messages?x=\u{1}", true),
+        ("  /messages  ", true),
+        ("/messages#fragment", true),
+        ("http:///messages", false),
+        ("http://[::1", false),
+        ("\\\\other.example\\messages", false),
+        ("//peer.test:81/messages", false),
+    ] {
+        let push = Push::new();
+        let stream = push.clone();
+        let peer = HttpPeer::memory(move |request: Request| {
+            if request.method == "GET" {
+                let reply = stream.reply();
+                let first = format!("event: endpoint\ndata: {endpoint}\n\n");
+                stream.step(Step::Chunk(first.into_bytes()));
+                return reply;
+            }
+            if request.path() != "/messages" {
+                return Reply::status(405);
+            }
+            let result = match request.rpc_method().as_deref() {
+                Some("initialize") => json!({"protocolVersion": "2024-11-05",
+                    "capabilities": {"tools": {}}, "serverInfo": {"name": "old", "version": "1"}}),
+                Some("tools/call") => json!({"content": [{"type": "text", "text": "a"}]}),
+                _ => {
+                    let moved = b"event: endpoint\ndata: https://other.example/m\n\n".to_vec();
+                    stream.step(Step::Chunk(moved));
+                    return Reply::status(202);
+                }
+            };
+            stream.event(None, &super::result(&request, &result));
+            Reply::status(202)
+        });
+        match connect_to(server(&peer), options()).await {
+            Ok(client) => {
+                assert!(works, "{endpoint}");
+                assert_eq!(echo(&client, "a").await, Ok("a".to_owned()), "{endpoint}");
+                assert_eq!(echo(&client, "a").await, Ok("a".to_owned()), "{endpoint}");
+            }
+            Err(error) => {
+                let shown = format!("{} {error:?}", chain(&error));
+                assert!(!works, "{endpoint}: {shown}");
+                assert!(!shown.contains("user:pass"), "{shown}");
+            }
+        }
+    }
+}
