@@ -1593,3 +1593,101 @@ async fn an_endpoint_that_is_named_twice_or_oddly_sends_nothing_elsewhere() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_lost_at_once_is_opened_anew_before_connecting_ends() {
+    let refusals = AtomicUsize::new(0);
+    let starts = AtomicUsize::new(0);
+    let legacy = LegacyServer::new()
+        .on("notifications/initialized", move |_| {
+            (refusals.fetch_add(1, Ordering::Relaxed) == 0).then(|| Reply::status(404))
+        })
+        .on("initialize", move |request| {
+            (starts.fetch_add(1, Ordering::Relaxed) > 0).then(|| {
+                let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "x", "version": "1"}});
+                Reply::json(200, &super::result(request, &result))
+                    .header("Mcp-Session-Id", "session-1")
+                    .first(Step::Wait(5 * SECOND))
+            })
+        });
+    let peer = HttpPeer::memory(legacy.handler());
+    match connect_to(server(&peer), options()).await {
+        Ok(client) => {
+            assert_eq!(echo(&client, "a").await, Ok("a".to_owned()));
+            client.close().await;
+        }
+        Err(error) => {
+            // Nothing may be left behind by an attempt that failed.
+            peer.wait_closed(60 * SECOND).await;
+            panic!("{}", chain(&error));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_panics_ends_calls_and_connecting() {
+    use mcp_client::http::HeaderProvider;
+    let asked = Arc::new(AtomicUsize::new(0));
+    for at in [0, 1, 2, 3] {
+        asked.store(0, Ordering::Relaxed);
+        let asked = Arc::clone(&asked);
+        let provider = HeaderProvider::new(move |_| {
+            let number = asked.fetch_add(1, Ordering::Relaxed);
+            async move {
+                assert!(number < at, "a provider that panics");
+                Ok(Vec::new())
+            }
+        });
+        let peer = HttpPeer::memory(LegacyServer::new().handler());
+        let server = server(&peer).header_provider(provider);
+        if let Ok(client) = connect_to(server, options()).await {
+            let _ = echo(&client, "a").await;
+            assert!(echo(&client, "b").await.is_err());
+            tokio::time::timeout(10 * SECOND, client.close())
+                .await
+                .expect("closing ends");
+        }
+        peer.wait_closed(5 * SECOND).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn schemas_and_answers_of_any_depth_are_survived() {
+    let deep = |levels: usize| {
+        let open = "{\"properties\":{\"a\":".repeat(levels);
+        let close = "}}".repeat(levels);
+        format!("{open}{{\"type\":\"string\",\"x-mcp-header\":\"A\"}}{close}")
+    };
+    let raw = move |request: &Request, result: &str| {
+        let id = request.rpc_id();
+        let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}");
+        let reply = Reply::status(200).header("Content-Type", "application/json");
+        Some(reply.body(body))
+    };
+    for levels in [10, 100, 100_000] {
+        let peer = HttpPeer::memory(
+            ModernServer::new()
+                .on("tools/list", move |request| {
+                    let schema = deep(levels);
+                    let tools = format!(
+                        "{{\"resultType\":\"complete\",\"ttlMs\":0,\"cacheScope\":\"private\",\"tools\":[{{\"name\":\"echo\",\"inputSchema\":{schema}}}]}}"
+                    );
+                    raw(request, &tools)
+                })
+                .on("tools/call", move |request| {
+                    let nested = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+                    let result = format!(
+                        "{{\"resultType\":\"complete\",\"content\":[{{\"type\":\"text\",\"text\":\"hi\"}}],\"structuredContent\":{{\"x\":{nested}}},\"_meta\":{{\"y\":{nested}}}}}"
+                    );
+                    raw(request, &result)
+                })
+                .handler(),
+        );
+        let client = connect(&peer).await;
+        let _ = client.tools().await;
+        let _ = echo(&client, "a").await;
+        assert!(!client.is_closed());
+        assert_ne!(echo(&client, "a").await, Err("hangs".to_owned()));
+    }
+}
