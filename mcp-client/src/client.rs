@@ -378,11 +378,13 @@ impl Client {
         let start = |options: &CallOptions| shared.start_call::<CallTool>(&params, options);
         let mut outcome = self.outcome(about, &options, start).await;
         // The server wants other headers than the list said: it did nothing yet, and a newer list says more (HTTPM-30).
-        if outcome.as_ref().is_err_and(is_header_mismatch) && shared.lock().has_exchanges() {
-            if let Some(now) = left(limits, begun)
-                && let newer = self.newer_tools(now)
-                && let within = now.total.unwrap_or(Duration::MAX)
-                && let Ok(Ok(_)) = tokio::time::timeout(within, newer).await
+        if outcome.as_ref().is_err_and(is_header_mismatch)
+            && shared.lock().has_exchanges()
+            && let Some(now) = left(limits, begun)
+        {
+            let within = now.total.unwrap_or(Duration::MAX);
+            let newer = tokio::time::timeout(within, self.newer_tools(now)).await;
+            if newer.is_ok_and(|list| list.is_ok())
                 && let Some(limits) = left(limits, begun)
             {
                 let options = options.with_deadline(limits);

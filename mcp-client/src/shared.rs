@@ -368,13 +368,13 @@ impl State {
                     // Of a connection that was ready: it is told to all that come later.
                     if self.agreement.is_some() {
                         let end = format!("no new session: {}", chain(&error));
-                        self.ended.get_or_insert(ChannelEnd::new(end));
+                        self.ended.get_or_insert_with(|| ChannelEnd::new(end));
                     }
                     directive = Directive::Close;
                 }
                 Event::Closed => {
                     if let Some(end) = self.connection.own_end() {
-                        self.ended.get_or_insert(end.clone());
+                        self.ended.get_or_insert_with(|| end.clone());
                     }
                     directive = Directive::Close;
                 }

@@ -1691,3 +1691,47 @@ async fn schemas_and_answers_of_any_depth_are_survived() {
         assert_ne!(echo(&client, "a").await, Err("hangs".to_owned()));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_follows_an_answer_on_its_connection_answers_no_other_call() {
+    let forged = |request: &Request, wanted: &str| {
+        let body = text(request, wanted).to_string();
+        let length = body.len();
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+    };
+    let peer = HttpPeer::memory(
+        ModernServer::new()
+            .on("tools/call", move |request| {
+                let mut next = request.clone();
+                let mut message = request.json();
+                message["id"] = json!(request.rpc_id().as_i64().unwrap() + 1);
+                next.body = message.to_string().into_bytes();
+                let both = [forged(request, "own"), forged(&next, "forged")].concat();
+                Some(Reply::raw(both))
+            })
+            .handler(),
+    );
+    let client = connect(&peer).await;
+    for _ in 0..10 {
+        assert_eq!(echo(&client, "a").await, Ok("own".to_owned()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c239_a_session_that_is_half_opened_is_deleted_when_connecting_is_dropped() {
+    let legacy = LegacyServer::new()
+        .on("initialize", |_| {
+            let primer = Reply::sse().header("Mcp-Session-Id", "half");
+            Some(primer.chunk("id: 1\ndata:\n\n").step(Step::Never))
+        })
+        .on("DELETE", |_| Some(Reply::status(200)));
+    let peer = HttpPeer::memory(legacy.handler());
+    let attempt = connect_to(server(&peer), options());
+    assert!(tokio::time::timeout(2 * SECOND, attempt).await.is_err());
+    peer.wait_closed(5 * SECOND).await;
+    let requests = peer.requests();
+    let delete = requests.iter().find(|request| request.method == "DELETE");
+    assert_eq!(delete.unwrap().header("mcp-session-id"), Some("half"));
+}
