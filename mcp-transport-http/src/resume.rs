@@ -138,10 +138,9 @@ impl<'a> Resumption<'a> {
             self.context.session.add_to(&mut ask.headers);
             let in_session = self.context.session.id().is_some();
             ask.headers.insert(LAST_EVENT_ID, id.clone());
-            let response = match self.context.ask(&ask).await {
-                Ok(response) => response,
+            let Ok(response) = self.context.ask(&ask).await else {
                 // Not reached: the network may come back.
-                Err(_) => continue,
+                continue;
             };
             let status = response.status().as_u16();
             match form(&response) {

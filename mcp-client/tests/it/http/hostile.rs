@@ -1735,3 +1735,83 @@ async fn c239_a_session_that_is_half_opened_is_deleted_when_connecting_is_droppe
     let delete = requests.iter().find(|request| request.method == "DELETE");
     assert_eq!(delete.unwrap().header("mcp-session-id"), Some("half"));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_never_ends_is_bounded_in_time_and_memory() {
+    // A start, and what is repeated for ever.
+    let floods: &[(&str, &str, &str)] = &[
+        ("headers", "HTTP/1.1 200 OK\r\n", "X-A: b\r\n"),
+        ("one header", "HTTP/1.1 200 OK\r\nX-A: ", "aaaaaaaaaaaaaaaa"),
+        (
+            "a chunk's extension",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;",
+            "a",
+        ),
+        (
+            "trailers",
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n",
+            "X-A: b\r\n",
+        ),
+        (
+            "JSON",
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n[",
+            "1,",
+        ),
+        (
+            "a page",
+            "HTTP/1.1 500 No\r\nContent-Type: text/html\r\n\r\n",
+            "<p>",
+        ),
+        (
+            "an event",
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: ",
+            "x",
+        ),
+        (
+            "an id",
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nid: ",
+            "x",
+        ),
+        (
+            "ids",
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n",
+            "id: 1\ndata:\n\n",
+        ),
+        ("a 202", "HTTP/1.1 202 OK\r\n\r\n", " "),
+        (
+            "a redirect",
+            "HTTP/1.1 307 Go\r\nLocation: /mcp\r\n\r\n",
+            "x",
+        ),
+    ];
+    let number = Arc::new(AtomicUsize::new(0));
+    let current = Arc::clone(&number);
+    let url = raw_server(move |_, body, stream| {
+        let message: Value = serde_json::from_str(body).unwrap_or_default();
+        if message["method"] == "server/discover" {
+            return raw_discovery(stream, &message["id"]);
+        }
+        let (_, start, part) = floods[current.load(Ordering::Relaxed)];
+        stream.write_all(start.as_bytes())?;
+        let part = part.repeat(10_000);
+        loop {
+            stream.write_all(part.as_bytes())?;
+        }
+    });
+    let client = connect_to(HttpServer::new(&url).unwrap(), options())
+        .await
+        .unwrap();
+    let before = super::streams::resident_bytes();
+    for (index, (name, ..)) in floods.iter().enumerate() {
+        number.store(index, Ordering::Relaxed);
+        let call = call_within(&client, SECOND);
+        let outcome = tokio::time::timeout(20 * SECOND, call).await;
+        let outcome = outcome.unwrap_or_else(|_| panic!("{name}: the call's limit holds"));
+        assert!(outcome.is_err(), "{name}");
+        let grown = super::streams::resident_bytes().saturating_sub(before) / 1024 / 1024;
+        assert!(grown < 300, "{name}: {grown} MiB");
+    }
+    tokio::time::timeout(10 * SECOND, client.close())
+        .await
+        .expect("closing ends");
+}

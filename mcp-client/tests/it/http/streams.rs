@@ -419,7 +419,7 @@ async fn a_hundred_megabytes_pass_in_bounded_memory() {
 }
 
 /// What this process holds, by the system's word.
-fn resident_bytes() -> u64 {
+pub(super) fn resident_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let resident = pages.split(' ').nth(1).and_then(|pages| pages.parse().ok());
     resident.unwrap_or(0_u64) * 4096
