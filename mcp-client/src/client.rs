@@ -72,11 +72,12 @@ impl Client {
         let mut guard = StartGuard(Some(Arc::clone(&shared)));
         tokio::spawn(Driver::new(Arc::clone(&shared), connector).run());
         let phase = shared
-            .phase(|phase| !matches!(phase, Phase::Starting))
+            // A session that is lost at once is opened anew first.
+            .phase(|phase| !matches!(phase, Phase::Starting | Phase::Restoring))
             .await;
-        guard.0 = None;
         let error = match phase {
             Phase::Ready(agreement) => {
+                guard.0 = None;
                 tracing::debug!(
                     target: "mcp_client", server = %shared.server, era = %agreement.era, version = %agreement.version, "ready"
                 );

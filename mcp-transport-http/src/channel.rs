@@ -86,6 +86,8 @@ pub struct HttpSource {
     is_shaken: bool,
     asides_under_way: usize,
     waiting_asides: VecDeque<Outbound>,
+    /// Requests behind the limit of those under way.
+    waiting_requests: VecDeque<Outbound>,
 }
 
 /// An exchange that is over.
@@ -186,6 +188,7 @@ impl HttpConnector {
                 is_shaken: false,
                 asides_under_way: 0,
                 waiting_asides: VecDeque::new(),
+                waiting_requests: VecDeque::new(),
             },
         }
     }
@@ -250,10 +253,12 @@ impl HttpSource {
             Command::Send(message) if self.holding => self.held.push_back(message),
             Command::Send(message) => self.begin(message),
             Command::Abort(request) => {
-                self.held
-                    .retain(|message| message.request_id() != Some(&request));
+                for waiting in [&mut self.held, &mut self.waiting_requests] {
+                    waiting.retain(|message| message.request_id() != Some(&request));
+                }
                 if let Some(handle) = self.handles.remove(&request) {
                     handle.abort();
+                    self.begin_waiting_request();
                 }
             }
             Command::Agreed(agreement) => self.agreed(&agreement),
@@ -289,6 +294,11 @@ impl HttpSource {
         let is_aside = request.is_none() && !holds;
         if is_aside && self.asides_under_way >= MAX_ASIDES_UNDER_WAY {
             return self.wait_with(message);
+        }
+        // A connection each may be needed, and a system has only so many.
+        if request.is_some() && self.handles.len() >= self.context.server.limits.max_requests {
+            self.waiting_requests.push_back(message);
+            return;
         }
         self.asides_under_way += usize::from(is_aside);
         self.holding |= holds;
@@ -326,9 +336,16 @@ impl HttpSource {
         }
     }
 
+    fn begin_waiting_request(&mut self) {
+        if let Some(request) = self.waiting_requests.pop_front() {
+            self.begin(request);
+        }
+    }
+
     fn done(&mut self, done: Done) {
         if let Some(request) = done.request {
             self.handles.remove(&request);
+            self.begin_waiting_request();
         }
         if done.is_aside {
             self.asides_under_way -= 1;

@@ -9,6 +9,9 @@ pub struct HttpLimits {
     /// Longest message in either form, JSON or event, in bytes. Default 16 MiB of payload and 64 KiB for what stands around
     /// it (C136).
     pub max_message_bytes: usize,
+    /// Most requests under way at once, streams of subscriptions counted; more wait their turn. Default 256. Over HTTP/1.1 each
+    /// needs a connection.
+    pub max_requests: usize,
     /// Most bytes of an error's body that are read. Default 64 KiB.
     pub max_error_bytes: usize,
     /// How long an error's body is read. Default 5 s.
@@ -40,6 +43,7 @@ impl Default for HttpLimits {
     fn default() -> Self {
         Self {
             max_message_bytes: mcp_jsonrpc::frame::DEFAULT_MAX_FRAME_BYTES,
+            max_requests: 256,
             max_error_bytes: 64 * 1024,
             error_timeout: Duration::from_secs(5),
             notification_timeout: Duration::from_secs(30),

@@ -168,7 +168,7 @@ impl Context {
                     redirected = true;
                     uri = Some(next);
                 }
-                300..=399 => return Err(redirect(status, &response)),
+                300..=399 => return Err(self.redirect(status, &response)),
                 401 if !refused && self.server.provider.is_some() => refused = true,
                 429 | 503 if waits < limits.max_waits => {
                     let asked = retry_after(response.headers(), SystemTime::now());
@@ -260,6 +260,20 @@ impl Context {
             .ok()
     }
 
+    fn redirect(&self, status: u16, response: &Response<Incoming>) -> HttpFailure {
+        let location = response.headers().get(LOCATION);
+        let detail = location.map_or_else(
+            || "without a target".to_owned(),
+            |location| {
+                let text = self.shown(location.as_bytes());
+                // A target's query may hold a secret.
+                let end = text.find('?').unwrap_or(text.len());
+                format!("to {}", text.get(..end).unwrap_or_default())
+            },
+        );
+        HttpFailure::of_status(status, false, detail)
+    }
+
     /// Reads an answer that is an error, and says what it means. `in_session`: the request named a session.
     pub(crate) async fn refusal(
         &self,
@@ -344,18 +358,4 @@ fn of_send(error: SendError) -> HttpFailure {
         (_, false) => (HttpFailureKind::Connect, Delivery::NotSent),
     };
     HttpFailure::new(kind, delivery, error.to_string())
-}
-
-fn redirect(status: u16, response: &Response<Incoming>) -> HttpFailure {
-    let location = response.headers().get(LOCATION);
-    let detail = location.map_or_else(
-        || "without a target".to_owned(),
-        |location| {
-            let text = shown(location.as_bytes());
-            // A target's query may hold a secret.
-            let end = text.find('?').unwrap_or(text.len());
-            format!("to {}", text.get(..end).unwrap_or_default())
-        },
-    );
-    HttpFailure::of_status(status, false, detail)
 }

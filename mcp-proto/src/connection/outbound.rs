@@ -1,6 +1,7 @@
 //! Messages on their way out.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use bytes::Bytes;
 use mcp_jsonrpc::RequestId;
@@ -9,7 +10,7 @@ use crate::http::HeaderField;
 use crate::version::Era;
 
 /// A message to be sent.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Outbound {
     line: Bytes,
     kind: OutboundKind,
@@ -42,6 +43,16 @@ pub enum OutboundKind {
     Request(RequestId),
     /// An answer to a request of the server, or several in an array.
     Response,
+}
+
+/// Shows no contents: arguments may hold secrets.
+impl fmt::Debug for Outbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbound")
+            .field("kind", &self.kind)
+            .field("bytes", &self.line.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Outbound {

@@ -1228,3 +1228,526 @@ async fn a_slow_call_does_not_cost_the_servers_stream() {
     let quirks = format!("{:?}", client.diagnostics().quirks);
     assert!(!quirks.contains("ServerStreamBlocks"), "{quirks}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_never_answers_holds_up_neither_limits_nor_the_end() {
+    use mcp_client::http::HeaderProvider;
+    let stuck = Arc::new(AtomicBool::new(false));
+    let is_stuck = Arc::clone(&stuck);
+    let provider = HeaderProvider::new(move |_| {
+        let is_stuck = is_stuck.load(Ordering::Relaxed);
+        async move {
+            if is_stuck {
+                std::future::pending::<()>().await;
+            }
+            Ok(Vec::new())
+        }
+    });
+    let peer = HttpPeer::memory(LegacyServer::new().handler());
+    let server = server(&peer).header_provider(provider);
+    let client = connect_to(server.clone(), options()).await.unwrap();
+    stuck.store(true, Ordering::Relaxed);
+    let begun = Instant::now();
+    let (kind, _) = call_within(&client, 5 * SECOND).await.unwrap_err();
+    assert_eq!((kind, begun.elapsed()), (ErrorKind::Timeout, 5 * SECOND));
+    let begun = Instant::now();
+    client.close().await;
+    assert!(begun.elapsed() <= 3 * SECOND, "{:?}", begun.elapsed());
+    // In the middle of connecting.
+    let begun = Instant::now();
+    assert!(connect_to(server, options()).await.is_err());
+    assert!(begun.elapsed() <= 70 * SECOND, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_calls_total_limit_holds_in_every_wait() {
+    type Make = fn(&Request) -> Reply;
+    let waits: &[(&str, Make)] = &[
+        ("429", |_| Reply::status(429).header("Retry-After", "7")),
+        ("429 without a time", |_| Reply::status(429)),
+        ("a drip of space", |_| {
+            let mut reply = Reply::status(200).header("Content-Type", "application/json");
+            for _ in 0..100 {
+                reply = reply.chunk(" ").wait(SECOND);
+            }
+            reply
+        }),
+        ("comments", |_| {
+            let mut reply = Reply::sse();
+            for _ in 0..100 {
+                reply = reply.chunk(":\n\n").wait(SECOND);
+            }
+            reply
+        }),
+        ("a slow error", |_| {
+            let mut reply = Reply::status(500);
+            for _ in 0..100 {
+                reply = reply.chunk("x").wait(SECOND);
+            }
+            reply
+        }),
+        ("resumption", |_| {
+            Reply::sse().chunk(
+                "id: 1\nretry: 99999999999999999999\ndata:\n\nid: 2\nretry: 99999999\ndata:\n\n",
+            )
+        }),
+        ("a head byte by byte", |_| {
+            let raw = format!("HTTP/1.1 200 OK\r\nX-A: {}", "a".repeat(1000));
+            let mut reply = Reply::nothing();
+            for byte in raw.bytes() {
+                reply = reply
+                    .step(Step::Bytes(vec![byte]))
+                    .step(Step::Wait(SECOND / 2));
+            }
+            reply
+        }),
+        ("hints without end", |_| {
+            let mut reply = Reply::nothing();
+            for _ in 0..1000 {
+                reply = reply
+                    .step(Step::Bytes(b"HTTP/1.1 103 Early Hints\r\n\r\n".to_vec()))
+                    .step(Step::Wait(SECOND / 2));
+            }
+            reply
+        }),
+    ];
+    for (name, make) in waits {
+        for legacy in [false, true] {
+            let on = move |request: &Request| Some(make(request));
+            let peer = if legacy {
+                HttpPeer::memory(LegacyServer::new().on("tools/call", on).handler())
+            } else {
+                HttpPeer::memory(ModernServer::new().on("tools/call", on).handler())
+            };
+            let client = connect(&peer).await;
+            let begun = Instant::now();
+            let outcome = call_within(&client, 10 * SECOND).await;
+            let took = begun.elapsed();
+            assert!(outcome.is_err(), "{name}: {outcome:?}");
+            assert!(took <= 10 * SECOND, "{name}: {took:?}");
+            client.close().await;
+            peer.wait_closed(5 * SECOND).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c072_answers_find_their_calls_whatever_stream_they_come_on() {
+    // Each of two calls is answered on the other's stream, twice, in either era.
+    for legacy in [false, true] {
+        let first: Arc<Mutex<Option<Request>>> = Arc::default();
+        let gate = Gate::new();
+        let handler = move |request: &Request| {
+            let mut first = first.lock().unwrap();
+            Some(match first.take() {
+                None => {
+                    *first = Some(request.clone());
+                    Reply::sse()
+                        .step(Step::Until(gate.clone()))
+                        .step(Step::Never)
+                }
+                Some(other) => {
+                    let answer = |request: &Request| {
+                        let own = request.json()["params"]["arguments"]["text"].clone();
+                        text(request, own.as_str().unwrap())
+                    };
+                    Reply::sse()
+                        .event(None, &answer(&other))
+                        .event(None, &answer(&other))
+                        .event(None, &answer(request))
+                        .event(None, &answer(request))
+                }
+            })
+        };
+        let peer = if legacy {
+            HttpPeer::memory(LegacyServer::new().on("tools/call", handler).handler())
+        } else {
+            HttpPeer::memory(ModernServer::new().on("tools/call", handler).handler())
+        };
+        let client = connect(&peer).await;
+        let (a, b) = tokio::join!(echo(&client, "a"), echo(&client, "b"));
+        assert_eq!((a, b), (Ok("a".to_owned()), Ok("b".to_owned())));
+        tokio::time::sleep(5 * SECOND).await;
+        assert_eq!(client.diagnostics().stray_answers, 2);
+        assert_eq!(client.in_flight(), 0);
+        let record = peer.record();
+        let pending = record.with(mcp_testkit::http::Outcome::Pending).count();
+        assert_eq!(pending, 0, "{record}");
+    }
+}
+
+#[tokio::test]
+async fn ten_thousand_notifications_that_nobody_reads_are_bounded() {
+    let legacy = LegacyServer::new().on("tools/call", |request| {
+        let note = json!({"jsonrpc": "2.0", "method": "notifications/vendor/x",
+            "params": {"x": "y".repeat(10_000)}});
+        let events = sse_event(None, &note).repeat(100);
+        let mut reply = Reply::sse();
+        for _ in 0..100 {
+            reply = reply.chunk(events.clone());
+        }
+        Some(reply.event(None, &text(request, "hi")))
+    });
+    let peer = HttpPeer::tcp(legacy.handler()).await;
+    let client = connect_to(HttpServer::new(&peer.url("/mcp")).unwrap(), options())
+        .await
+        .unwrap();
+    let mut unread: Vec<_> = (0..4).map(|_| client.notifications()).collect();
+    assert_eq!(echo(&client, "a").await, Ok("hi".to_owned()));
+    for notifications in &mut unread {
+        let first = notifications.next().await.unwrap();
+        assert!(matches!(first, mcp_client::Notice::Lagged(lost) if lost > 9_000));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_opened_over_a_stream_that_is_cut_is_resumed() {
+    let first: Arc<Mutex<Option<Request>>> = Arc::default();
+    let seen = Arc::clone(&first);
+    let peer = HttpPeer::memory(
+        LegacyServer::new()
+            .without_sessions()
+            .on("initialize", move |request| {
+                *seen.lock().unwrap() = Some(request.clone());
+                Some(
+                    Reply::sse()
+                        .header("Mcp-Session-Id", "primed")
+                        .chunk("id: ü-1\nretry: 50\ndata:\n\n")
+                        .step(Step::Reset),
+                )
+            })
+            .on("GET", move |request| {
+                request.header("last-event-id")?;
+                assert_eq!(request.header("mcp-session-id"), Some("primed"));
+                let request = first.lock().unwrap().clone().unwrap();
+                let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "x", "version": "1"}});
+                Some(Reply::sse().event(None, &super::result(&request, &result)))
+            })
+            .on("DELETE", |_| Some(Reply::status(200)))
+            .handler(),
+    );
+    let client = connect(&peer).await;
+    assert_eq!(echo(&client, "a").await, Ok("a".to_owned()));
+    assert_eq!(client.close().await.summary, "the session was deleted");
+    assert_eq!(count(&peer, "initialize"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_dropped_leaves_nothing_open() {
+    for era in 0..3 {
+        let never = |_: &Request| Some(Reply::sse().step(Step::Never));
+        let peer = match era {
+            0 => HttpPeer::memory(
+                ModernServer::new()
+                    .on("subscriptions/listen", never)
+                    .on("tools/call", never)
+                    .handler(),
+            ),
+            1 => HttpPeer::memory(
+                LegacyServer::new()
+                    .on("GET", never)
+                    .on("tools/call", never)
+                    .handler(),
+            ),
+            _ => HttpPeer::memory(
+                LegacyServer::new()
+                    .on("GET", |_| Some(Reply::never()))
+                    .on("DELETE", |_| Some(Reply::never()))
+                    .on("notifications/initialized", |_| Some(Reply::never()))
+                    .handler(),
+            ),
+        };
+        let client = connect(&peer).await;
+        let call = tokio::spawn({
+            let client = client.clone();
+            async move { echo(&client, "a").await }
+        });
+        tokio::time::sleep(5 * SECOND).await;
+        call.abort();
+        drop(client);
+        let _ = call.await;
+        peer.wait_closed(5 * SECOND).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_is_named_twice_or_oddly_sends_nothing_elsewhere() {
+    for (endpoint, works) in [
+        ("http://user:pass@peer.test/messages", false),
+        ("/messages?x=\u{1}", true),
+        ("  /messages  ", true),
+        ("/messages#fragment", true),
+        ("http:///messages", false),
+        ("http://[::1", false),
+        ("\\\\other.example\\messages", false),
+        ("//peer.test:81/messages", false),
+    ] {
+        let push = Push::new();
+        let stream = push.clone();
+        let peer = HttpPeer::memory(move |request: Request| {
+            if request.method == "GET" {
+                let reply = stream.reply();
+                let first = format!("event: endpoint\ndata: {endpoint}\n\n");
+                stream.step(Step::Chunk(first.into_bytes()));
+                return reply;
+            }
+            if request.path() != "/messages" {
+                return Reply::status(405);
+            }
+            let result = match request.rpc_method().as_deref() {
+                Some("initialize") => json!({"protocolVersion": "2024-11-05",
+                    "capabilities": {"tools": {}}, "serverInfo": {"name": "old", "version": "1"}}),
+                Some("tools/call") => json!({"content": [{"type": "text", "text": "a"}]}),
+                _ => {
+                    let moved = b"event: endpoint\ndata: https://other.example/m\n\n".to_vec();
+                    stream.step(Step::Chunk(moved));
+                    return Reply::status(202);
+                }
+            };
+            stream.event(None, &super::result(&request, &result));
+            Reply::status(202)
+        });
+        match connect_to(server(&peer), options()).await {
+            Ok(client) => {
+                assert!(works, "{endpoint}");
+                assert_eq!(echo(&client, "a").await, Ok("a".to_owned()), "{endpoint}");
+                assert_eq!(echo(&client, "a").await, Ok("a".to_owned()), "{endpoint}");
+            }
+            Err(error) => {
+                let shown = format!("{} {error:?}", chain(&error));
+                assert!(!works, "{endpoint}: {shown}");
+                assert!(!shown.contains("user:pass"), "{shown}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_lost_at_once_is_opened_anew_before_connecting_ends() {
+    let refusals = AtomicUsize::new(0);
+    let starts = AtomicUsize::new(0);
+    let legacy = LegacyServer::new()
+        .on("notifications/initialized", move |_| {
+            (refusals.fetch_add(1, Ordering::Relaxed) == 0).then(|| Reply::status(404))
+        })
+        .on("initialize", move |request| {
+            (starts.fetch_add(1, Ordering::Relaxed) > 0).then(|| {
+                let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "x", "version": "1"}});
+                Reply::json(200, &super::result(request, &result))
+                    .header("Mcp-Session-Id", "session-1")
+                    .first(Step::Wait(5 * SECOND))
+            })
+        });
+    let peer = HttpPeer::memory(legacy.handler());
+    match connect_to(server(&peer), options()).await {
+        Ok(client) => {
+            assert_eq!(echo(&client, "a").await, Ok("a".to_owned()));
+            client.close().await;
+        }
+        Err(error) => {
+            // Nothing may be left behind by an attempt that failed.
+            peer.wait_closed(60 * SECOND).await;
+            panic!("{}", chain(&error));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_panics_ends_calls_and_connecting() {
+    use mcp_client::http::HeaderProvider;
+    let asked = Arc::new(AtomicUsize::new(0));
+    for at in [0, 1, 2, 3] {
+        asked.store(0, Ordering::Relaxed);
+        let asked = Arc::clone(&asked);
+        let provider = HeaderProvider::new(move |_| {
+            let number = asked.fetch_add(1, Ordering::Relaxed);
+            async move {
+                assert!(number < at, "a provider that panics");
+                Ok(Vec::new())
+            }
+        });
+        let peer = HttpPeer::memory(LegacyServer::new().handler());
+        let server = server(&peer).header_provider(provider);
+        if let Ok(client) = connect_to(server, options()).await {
+            let _ = echo(&client, "a").await;
+            assert!(echo(&client, "b").await.is_err());
+            tokio::time::timeout(10 * SECOND, client.close())
+                .await
+                .expect("closing ends");
+        }
+        peer.wait_closed(5 * SECOND).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn schemas_and_answers_of_any_depth_are_survived() {
+    let deep = |levels: usize| {
+        let open = "{\"properties\":{\"a\":".repeat(levels);
+        let close = "}}".repeat(levels);
+        format!("{open}{{\"type\":\"string\",\"x-mcp-header\":\"A\"}}{close}")
+    };
+    let raw = move |request: &Request, result: &str| {
+        let id = request.rpc_id();
+        let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}");
+        let reply = Reply::status(200).header("Content-Type", "application/json");
+        Some(reply.body(body))
+    };
+    for levels in [10, 100, 100_000] {
+        let peer = HttpPeer::memory(
+            ModernServer::new()
+                .on("tools/list", move |request| {
+                    let schema = deep(levels);
+                    let tools = format!(
+                        "{{\"resultType\":\"complete\",\"ttlMs\":0,\"cacheScope\":\"private\",\"tools\":[{{\"name\":\"echo\",\"inputSchema\":{schema}}}]}}"
+                    );
+                    raw(request, &tools)
+                })
+                .on("tools/call", move |request| {
+                    let nested = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+                    let result = format!(
+                        "{{\"resultType\":\"complete\",\"content\":[{{\"type\":\"text\",\"text\":\"hi\"}}],\"structuredContent\":{{\"x\":{nested}}},\"_meta\":{{\"y\":{nested}}}}}"
+                    );
+                    raw(request, &result)
+                })
+                .handler(),
+        );
+        let client = connect(&peer).await;
+        let _ = client.tools().await;
+        let _ = echo(&client, "a").await;
+        assert!(!client.is_closed());
+        assert_ne!(echo(&client, "a").await, Err("hangs".to_owned()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_follows_an_answer_on_its_connection_answers_no_other_call() {
+    let forged = |request: &Request, wanted: &str| {
+        let body = text(request, wanted).to_string();
+        let length = body.len();
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+    };
+    let peer = HttpPeer::memory(
+        ModernServer::new()
+            .on("tools/call", move |request| {
+                let mut next = request.clone();
+                let mut message = request.json();
+                message["id"] = json!(request.rpc_id().as_i64().unwrap() + 1);
+                next.body = message.to_string().into_bytes();
+                let both = [forged(request, "own"), forged(&next, "forged")].concat();
+                Some(Reply::raw(both))
+            })
+            .handler(),
+    );
+    let client = connect(&peer).await;
+    for _ in 0..10 {
+        assert_eq!(echo(&client, "a").await, Ok("own".to_owned()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c239_a_session_that_is_half_opened_is_deleted_when_connecting_is_dropped() {
+    let legacy = LegacyServer::new()
+        .on("initialize", |_| {
+            let primer = Reply::sse().header("Mcp-Session-Id", "half");
+            Some(primer.chunk("id: 1\ndata:\n\n").step(Step::Never))
+        })
+        .on("DELETE", |_| Some(Reply::status(200)));
+    let peer = HttpPeer::memory(legacy.handler());
+    let attempt = connect_to(server(&peer), options());
+    assert!(tokio::time::timeout(2 * SECOND, attempt).await.is_err());
+    peer.wait_closed(5 * SECOND).await;
+    let requests = peer.requests();
+    let delete = requests.iter().find(|request| request.method == "DELETE");
+    assert_eq!(delete.unwrap().header("mcp-session-id"), Some("half"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_never_ends_is_bounded_in_time_and_memory() {
+    // A start, and what is repeated for ever.
+    let floods: &[(&str, &str, &str)] = &[
+        ("headers", "HTTP/1.1 200 OK\r\n", "X-A: b\r\n"),
+        ("one header", "HTTP/1.1 200 OK\r\nX-A: ", "aaaaaaaaaaaaaaaa"),
+        (
+            "a chunk's extension",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;",
+            "a",
+        ),
+        (
+            "trailers",
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n",
+            "X-A: b\r\n",
+        ),
+        (
+            "JSON",
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n[",
+            "1,",
+        ),
+        (
+            "a page",
+            "HTTP/1.1 500 No\r\nContent-Type: text/html\r\n\r\n",
+            "<p>",
+        ),
+        (
+            "an event",
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: ",
+            "x",
+        ),
+        (
+            "an id",
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nid: ",
+            "x",
+        ),
+        (
+            "ids",
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n",
+            "id: 1\ndata:\n\n",
+        ),
+        ("a 202", "HTTP/1.1 202 OK\r\n\r\n", " "),
+        (
+            "a redirect",
+            "HTTP/1.1 307 Go\r\nLocation: /mcp\r\n\r\n",
+            "x",
+        ),
+    ];
+    let number = Arc::new(AtomicUsize::new(0));
+    let current = Arc::clone(&number);
+    let url = raw_server(move |_, body, stream| {
+        let message: Value = serde_json::from_str(body).unwrap_or_default();
+        if message["method"] == "server/discover" {
+            return raw_discovery(stream, &message["id"]);
+        }
+        let (_, start, part) = floods[current.load(Ordering::Relaxed)];
+        stream.write_all(start.as_bytes())?;
+        let part = part.repeat(10_000);
+        loop {
+            stream.write_all(part.as_bytes())?;
+        }
+    });
+    let client = connect_to(HttpServer::new(&url).unwrap(), options())
+        .await
+        .unwrap();
+    let before = resident_bytes();
+    for (index, (name, ..)) in floods.iter().enumerate() {
+        number.store(index, Ordering::Relaxed);
+        let call = call_within(&client, SECOND);
+        let outcome = tokio::time::timeout(20 * SECOND, call).await;
+        let outcome = outcome.unwrap_or_else(|_| panic!("{name}: the call's limit holds"));
+        assert!(outcome.is_err(), "{name}");
+        let grown = resident_bytes().saturating_sub(before) / 1024 / 1024;
+        assert!(grown < 300, "{name}: {grown} MiB");
+    }
+    tokio::time::timeout(10 * SECOND, client.close())
+        .await
+        .expect("closing ends");
+}
+
+/// What this process holds, by the system's word.
+fn resident_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let resident = pages.split(' ').nth(1).and_then(|pages| pages.parse().ok());
+    resident.unwrap_or(0_u64) * 4096
+}

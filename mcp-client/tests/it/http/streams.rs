@@ -368,6 +368,47 @@ async fn d3_calls_do_not_wait_for_each_other() {
     assert_eq!(slow.await.unwrap(), Ok("hi".to_owned()));
 }
 
+#[tokio::test(start_paused = true)]
+async fn requests_past_the_limit_wait_their_turn() {
+    let gate = mcp_testkit::http::Gate::new();
+    let wait = gate.clone();
+    let inner = ModernServer::new();
+    let peer = HttpPeer::memory(move |request: Request| {
+        let (inner, wait) = (inner.clone(), wait.clone());
+        Box::pin(async move {
+            if request.rpc_method().as_deref() == Some("tools/call") {
+                wait.wait().await;
+            }
+            inner.reply(&request)
+        })
+    });
+    let mut server = server(&peer);
+    server.limits.max_requests = 10;
+    let client = connect_to(server, options()).await.unwrap();
+    let mut calls: Vec<_> = (0..100)
+        .map(|number| {
+            let client = client.clone();
+            tokio::spawn(async move { echo(&client, &number.to_string()).await })
+        })
+        .collect();
+    gate.reached(10).await;
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(peer.open_connections(), 10);
+    // One that waits can be given up, and one that does not makes room.
+    for index in [50, 0] {
+        calls.remove(index).abort();
+    }
+    gate.open();
+    for call in calls {
+        assert!(call.await.unwrap().is_ok());
+    }
+    let made = methods(&peer)
+        .iter()
+        .filter(|method| *method == "tools/call")
+        .count();
+    assert!((98..=99).contains(&made), "{made}");
+}
+
 #[tokio::test]
 async fn a_thousand_calls_use_one_connection() {
     for style in [
