@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use mcp_proto::http::InvalidMirror;
-use mcp_proto::model::page::PageNote;
-use mcp_proto::model::tool::{SkippedTool, Tool};
+use mcp_proto::model::tool::Tool;
+
+use crate::lists::ListNote;
 
 /// A server's tools as they were at one time.
 #[derive(Clone, Debug, Default)]
@@ -16,48 +16,7 @@ pub struct ToolList {
     /// The tools, in the server's order, names unique.
     pub tools: Vec<Tool>,
     /// What is not in the list, and why.
-    pub notes: Vec<ToolListNote>,
-}
-
-/// Something that a [`ToolList`] leaves out.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum ToolListNote {
-    /// The walk through the pages was cut.
-    Cut(PageNote),
-    /// A name came twice; the first is kept (C158).
-    Duplicate {
-        /// The name.
-        name: String,
-    },
-    /// What a tool wants as header fields is not valid, so that it can't be called over HTTP (HTTPM-26).
-    InvalidHeaders {
-        /// The tool.
-        name: String,
-        /// What is wrong.
-        reason: InvalidMirror,
-    },
-    /// The server offers no tools at all.
-    NotOffered,
-    /// An entry could not be read.
-    Skipped(SkippedTool),
-}
-
-impl std::fmt::Display for ToolListNote {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Cut(note) => note.fmt(f),
-            Self::Duplicate { name } => write!(
-                f,
-                "the server lists the tool {name:?} twice; the first is kept"
-            ),
-            Self::InvalidHeaders { name, reason } => {
-                write!(f, "the tool {name:?} is left out: {reason}")
-            }
-            Self::NotOffered => f.write_str("the server does not offer tools"),
-            Self::Skipped(skipped) => skipped.fmt(f),
-        }
-    }
+    pub notes: Vec<ListNote>,
 }
 
 impl ToolList {
@@ -65,31 +24,7 @@ impl ToolList {
     pub fn get(&self, name: &str) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.name == name)
     }
-
-    /// Adds a page.
-    pub(crate) fn add(
-        &mut self,
-        tools: Vec<Tool>,
-        skipped: Vec<SkippedTool>,
-        seen: &mut std::collections::HashSet<String>,
-        most: usize,
-    ) {
-        for tool in tools.into_iter().take(most) {
-            if seen.insert(tool.name.clone()) {
-                self.tools.push(tool);
-            } else {
-                self.notes.push(ToolListNote::Duplicate { name: tool.name });
-            }
-        }
-        self.notes
-            .extend(skipped.into_iter().map(ToolListNote::Skipped));
-        // Enough to see what is wrong.
-        self.notes.truncate(MAX_NOTES);
-    }
 }
-
-/// Most notes kept about one list.
-const MAX_NOTES: usize = 100;
 
 /// What is kept of the list.
 #[derive(Default)]

@@ -37,8 +37,10 @@ mod driver;
 mod era_memory;
 mod error;
 mod evidence;
+mod features;
 #[cfg(feature = "http")]
 pub mod http;
+mod lists;
 mod logical_call;
 mod notify;
 mod options;
@@ -51,11 +53,12 @@ mod subscription;
 mod tools;
 pub mod transport;
 
-pub use catalogue::{ToolList, ToolListNote};
+pub use catalogue::ToolList;
 pub use client::Client;
 pub use diagnostics::{Diagnostics, MAX_NOISE_EXAMPLES, MAX_VIOLATION_EXAMPLES};
 pub use error::{Error, ErrorKind, Sent, Stage};
 pub use evidence::Evidence;
+pub use lists::{List, ListNote};
 pub use mcp_jsonrpc;
 pub use mcp_proto;
 pub use mcp_proto::connection::{SubscriptionChange, SubscriptionEnd};

@@ -1,20 +1,18 @@
 //! The tools of a server: listing and calling them.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use mcp_jsonrpc::Deadline;
-use mcp_proto::connection::read_result;
 use mcp_proto::http::{MirroredParams, ToolHeaders};
 use mcp_proto::method::{CallTool, ListTools, Method};
-use mcp_proto::model::page::{ListParams, PageStep, PageWalk};
 use mcp_proto::model::tool::{CallToolParams, CallToolResult, Tool};
 use mcp_proto::{Era, UsageError};
 use serde::Serialize;
 
-use crate::catalogue::{ToolList, ToolListNote};
+use crate::catalogue::ToolList;
 use crate::client::Client;
 use crate::error::{Error, Stage};
+use crate::lists::ListNote;
 use crate::logical_call::{About, Budget};
 use crate::options::CallOptions;
 
@@ -66,63 +64,18 @@ impl Client {
     async fn fetch_tools(&self, deadline: Option<Deadline>) -> Result<Arc<ToolList>, Error> {
         let shared = self.shared();
         let changes = shared.lock().catalogue.changes();
-        let mut list = ToolList::default();
         let agreement = self.agreement();
         let mut headers = HeaderCheck::new(
             agreement.era == Era::Modern && shared.lock().has_exchanges(),
             &shared.server,
         );
-        if agreement.capabilities.has("tools") {
-            let mut seen = HashSet::new();
-            let mut walk = PageWalk::new(shared.options.page_limits, agreement.era);
-            let mut cursor = None;
-            loop {
-                let params = ListParams::at(cursor.take());
-                let options = CallOptions {
-                    deadline,
-                    ..CallOptions::default()
-                };
-                let budget = self.budget(&options);
-                let about = About {
-                    stage: Stage::List,
-                    subject: ListTools::NAME,
-                    method: ListTools::NAME,
-                };
-                let page = self.outcome(about, &options, budget, |limits| {
-                    shared.start_call::<ListTools>(&params, &options, limits)
-                });
-                let raw = match page.await {
-                    Ok(raw) => raw,
-                    // PAGE-05: the pages no longer fit together; once more from the first.
-                    Err(error) if is_invalid_params(&error) && walk.cursor_refused() => {
-                        list = ToolList::default();
-                        headers.tools.clear();
-                        seen.clear();
-                        continue;
-                    }
-                    Err(error) => return Err(error),
-                };
-                let bytes = raw.len_bytes();
-                let page = read_result::<ListTools>(Ok(raw))
-                    .map_err(|failure| self.call_error(Stage::List, ListTools::NAME, failure))?;
-                let count = page.tools.len() + page.skipped.len();
-                let tools = page.tools.into_iter();
-                let tools: Vec<_> = tools
-                    .filter_map(|tool| headers.check(tool, &mut list.notes))
-                    .collect();
-                list.add(tools, page.skipped, &mut seen, walk.remaining_entries());
-                match walk.page(bytes, count, page.next_cursor) {
-                    PageStep::Fetch(next) => cursor = Some(next),
-                    PageStep::Done(note) => {
-                        list.notes.extend(note.map(ToolListNote::Cut));
-                        break;
-                    }
-                }
-            }
-        } else {
-            list.notes.push(ToolListNote::NotOffered);
-        }
-        let list = Arc::new(list);
+        let list = self
+            .walk::<ListTools>(deadline, |tool| headers.check(tool))
+            .await?;
+        let list = Arc::new(ToolList {
+            tools: list.entries,
+            notes: list.notes,
+        });
         shared.update(|state| {
             state.catalogue.store(Arc::clone(&list), changes);
             state.connection.set_tool_headers(headers.tools);
@@ -243,31 +196,24 @@ impl<'a> HeaderCheck<'a> {
         }
     }
 
-    /// The tool, unless what it wants is not valid.
-    fn check(&mut self, tool: Tool, notes: &mut Vec<ToolListNote>) -> Option<Tool> {
+    /// Whether what the tool wants is valid.
+    fn check(&mut self, tool: &Tool) -> Result<(), ListNote> {
         if !self.applies {
-            return Some(tool);
+            return Ok(());
         }
         match MirroredParams::read(&tool.input_schema) {
-            Ok(mirrored) if mirrored.is_empty() => Some(tool),
+            Ok(mirrored) if mirrored.is_empty() => Ok(()),
             Ok(mirrored) => {
                 self.tools.insert(tool.name.clone(), mirrored);
-                Some(tool)
+                Ok(())
             }
             Err(reason) => {
                 tracing::warn!(target: "mcp_client", server = self.server, tool = tool.name, %reason, "a tool is left out");
-                notes.push(ToolListNote::InvalidHeaders {
-                    name: tool.name,
+                Err(ListNote::InvalidHeaders {
+                    name: tool.name.clone(),
                     reason,
-                });
-                None
+                })
             }
         }
     }
-}
-
-fn is_invalid_params(error: &Error) -> bool {
-    error
-        .as_rpc()
-        .is_some_and(|error| error.code == mcp_jsonrpc::ErrorCode::INVALID_PARAMS)
 }

@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 )?;
             }
             Output::Event(Event::Settled { outcome, .. }) => {
-                for tool in read_result::<ListTools>(outcome)?.tools {
+                for tool in read_result::<ListTools>(outcome)?.entries {
                     println!("{}", tool.name);
                 }
                 connection.close(Instant::now());

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::error::UsageError;
 use crate::model::capability::ClientCapabilities;
 use crate::model::implementation::Implementation;
+use crate::model::logging::LoggingLevel;
 use crate::version::ProtocolVersion;
 
 /// Prefix of the keys that the protocol keeps for itself.
@@ -22,6 +23,8 @@ pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// Who sent a modern result.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// Which log messages a modern request asks for (LOG-03).
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// The subscription that a modern notification belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// The token that ties progress notifications to a request.
@@ -112,6 +115,8 @@ pub(crate) struct MetaParts<'a> {
     /// Members for every request of the era, as JSON text without braces.
     pub(crate) era_members: &'a str,
     pub(crate) progress_token: Option<i64>,
+    /// Modern requests only.
+    pub(crate) log_level: Option<LoggingLevel>,
     pub(crate) host: Option<&'a RequestMeta>,
 }
 
@@ -119,6 +124,7 @@ impl MetaParts<'_> {
     fn is_empty(&self) -> bool {
         self.era_members.is_empty()
             && self.progress_token.is_none()
+            && self.log_level.is_none()
             && self.host.is_none_or(RequestMeta::is_empty)
     }
 
@@ -146,6 +152,10 @@ impl MetaParts<'_> {
             separate.before(out);
             out.put_slice(b"\"progressToken\":");
             out.put_slice(token.to_string().as_bytes());
+        }
+        if let Some(level) = self.log_level {
+            separate.before(out);
+            out.put_slice(format!("\"{LOG_LEVEL}\":\"{level}\"").as_bytes());
         }
         for (key, value) in self.host.into_iter().flat_map(|host| &host.0) {
             separate.before(out);
@@ -180,6 +190,7 @@ mod tests {
         let full = MetaParts {
             era_members: "\"e\":1",
             progress_token: Some(7),
+            log_level: Some(LoggingLevel::Warning),
             host: Some(&host),
         };
         let none = MetaParts::default();
@@ -199,7 +210,7 @@ mod tests {
                 r#"{"a":1}"#,
                 full,
                 "\"o\":2",
-                r#"{"a":1,"_meta":{"e":1,"o":2,"progressToken":7,"com.example/x":1,"traceparent":"00-ab"}}"#,
+                r#"{"a":1,"_meta":{"e":1,"o":2,"progressToken":7,"io.modelcontextprotocol/logLevel":"warning","com.example/x":1,"traceparent":"00-ab"}}"#,
             ),
         ];
         for (params, parts, own, expected) in cases {

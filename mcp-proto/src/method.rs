@@ -5,8 +5,12 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::model::page::ListParams;
-use crate::model::tool::{CallToolParams, CallToolResult, ListToolsResult};
+use crate::model::completion::{CompleteParams, CompleteResult};
+use crate::model::logging::SetLevelParams;
+use crate::model::page::{ListEntry, ListParams, Page};
+use crate::model::prompt::{GetPromptParams, GetPromptResult, Prompt};
+use crate::model::resource::{ReadResourceResult, Resource, ResourceParams, ResourceTemplate};
+use crate::model::tool::{CallToolParams, CallToolResult, Tool};
 use crate::version::Era;
 
 /// A method: its name, what it needs, and how its result is read.
@@ -66,19 +70,144 @@ impl Method for Ping {
     }
 }
 
-/// `tools/list`: one page of the server's tools.
+/// A method whose result is one page of a list.
+pub trait ListMethod:
+    for<'a> Method<Params<'a> = ListParams, Result = Page<<Self as ListMethod>::Entry>>
+{
+    /// What the list consists of.
+    type Entry: ListEntry;
+}
+
+/// Methods that list something: name on the wire, capability, entry.
+macro_rules! list_methods {
+    ($($(#[$doc:meta])* $method:ident = $name:literal, $capability:literal, $entry:ty;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        #[non_exhaustive]
+        pub struct $method;
+
+        impl Method for $method {
+            const NAME: &'static str = $name;
+            const CAPABILITY: Option<&'static str> = Some($capability);
+            type Params<'a> = ListParams;
+            type Result = Page<$entry>;
+
+            fn read(result: &str) -> Result<Self::Result, String> {
+                Page::read(result)
+            }
+        }
+
+        impl ListMethod for $method {
+            type Entry = $entry;
+        }
+    )*};
+}
+
+list_methods! {
+    /// `prompts/list`: one page of the server's prompts.
+    ListPrompts = "prompts/list", "prompts", Prompt;
+    /// `resources/list`: one page of the server's resources.
+    ListResources = "resources/list", "resources", Resource;
+    /// `resources/templates/list`: one page of the server's resource templates.
+    ListResourceTemplates = "resources/templates/list", "resources", ResourceTemplate;
+    /// `tools/list`: one page of the server's tools.
+    ListTools = "tools/list", "tools", Tool;
+}
+
+/// `resources/read`: what is in a resource.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct ListTools;
+pub struct ReadResource;
 
-impl Method for ListTools {
-    const NAME: &'static str = "tools/list";
-    const CAPABILITY: Option<&'static str> = Some("tools");
-    type Params<'a> = ListParams;
-    type Result = ListToolsResult;
+impl Method for ReadResource {
+    const NAME: &'static str = "resources/read";
+    const CAPABILITY: Option<&'static str> = Some("resources");
+    type Params<'a> = ResourceParams<'a>;
+    type Result = ReadResourceResult;
 
-    fn read(result: &str) -> Result<ListToolsResult, String> {
-        ListToolsResult::read(result)
+    fn read(result: &str) -> Result<ReadResourceResult, String> {
+        ReadResourceResult::read(result)
+    }
+}
+
+/// `resources/subscribe`: tell when a resource changes. Legacy era only; the modern one has
+/// [`listen`](crate::connection::ClientConnection::listen).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct SubscribeResource;
+
+impl Method for SubscribeResource {
+    const NAME: &'static str = "resources/subscribe";
+    const CAPABILITY: Option<&'static str> = Some("resources");
+    type Params<'a> = ResourceParams<'a>;
+    type Result = ();
+
+    fn read(_: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// `resources/unsubscribe`. Legacy era only.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct UnsubscribeResource;
+
+impl Method for UnsubscribeResource {
+    const NAME: &'static str = "resources/unsubscribe";
+    const CAPABILITY: Option<&'static str> = Some("resources");
+    type Params<'a> = ResourceParams<'a>;
+    type Result = ();
+
+    fn read(_: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// `prompts/get`: a prompt with its arguments filled in.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct GetPrompt;
+
+impl Method for GetPrompt {
+    const NAME: &'static str = "prompts/get";
+    const CAPABILITY: Option<&'static str> = Some("prompts");
+    type Params<'a> = GetPromptParams<'a>;
+    type Result = GetPromptResult;
+
+    fn read(result: &str) -> Result<GetPromptResult, String> {
+        GetPromptResult::read(result)
+    }
+}
+
+/// `completion/complete`: values for an argument that is being typed. In 2024-11-05 no capability tells whether a server has it
+/// (COMP-01), so none is asked for.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Complete;
+
+impl Method for Complete {
+    const NAME: &'static str = "completion/complete";
+    type Params<'a> = CompleteParams<'a>;
+    type Result = CompleteResult;
+
+    fn read(result: &str) -> Result<CompleteResult, String> {
+        CompleteResult::read(result)
+    }
+}
+
+/// `logging/setLevel`: which log messages the server sends. Legacy era only (LOG-01), and deprecated by the protocol.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct SetLogLevel;
+
+impl Method for SetLogLevel {
+    const NAME: &'static str = "logging/setLevel";
+    const CAPABILITY: Option<&'static str> = Some("logging");
+    type Params<'a> = SetLevelParams;
+    type Result = ();
+
+    fn read(_: &str) -> Result<(), String> {
+        Ok(())
     }
 }
 

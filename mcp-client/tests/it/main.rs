@@ -5,6 +5,7 @@
 mod calls;
 mod catalogue;
 mod ends;
+mod features;
 #[cfg(feature = "http")]
 mod http;
 #[cfg(feature = "stdio")]

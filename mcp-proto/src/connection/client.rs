@@ -20,6 +20,7 @@ use crate::http::ToolHeaders;
 use crate::lifecycle::{Action, Agreement, HandshakeError, Input, Lifecycle, LifecycleOptions};
 use crate::meta::RequestMeta;
 use crate::method::{self, Method};
+use crate::model::logging::LoggingLevel;
 use crate::quirk::Quirk;
 use crate::version::Era;
 
@@ -51,6 +52,8 @@ pub struct ClientConnection<T> {
     pub(super) own_end: Option<ChannelEnd>,
     pub(super) subscriptions: Subscriptions<T>,
     pub(super) tool_headers: ToolHeaders,
+    /// What modern requests ask for.
+    pub(super) log_level: Option<LoggingLevel>,
     pub(super) scratch: BytesMut,
 }
 
@@ -112,6 +115,7 @@ impl<T: Clone> ClientConnection<T> {
             own_end: None,
             subscriptions: Subscriptions::default(),
             tool_headers: ToolHeaders::new(),
+            log_level: None,
             scratch: BytesMut::new(),
             config,
         }
@@ -134,6 +138,12 @@ impl<T: Clone> ClientConnection<T> {
     /// Without effect where there are no headers.
     pub fn set_tool_headers(&mut self, tools: ToolHeaders) {
         self.tool_headers = tools;
+    }
+
+    /// Says which log messages modern requests ask for from now on; `None`: none (LOG-03). The legacy era has a
+    /// [method](crate::method::SetLogLevel) for it. Deprecated by the protocol, with all of logging.
+    pub fn set_log_level(&mut self, level: Option<LoggingLevel>) {
+        self.log_level = level;
     }
 
     /// Begins: the channel is open.

@@ -49,6 +49,7 @@ impl<T: Clone> ClientConnection<T> {
                 RequestId::Number(number) if options.progress => Some(*number),
                 _ => None,
             },
+            log_level: self.log_level.filter(|_| self.spoken().0 == Era::Modern),
             host: Some(&options.meta),
         };
         self.scratch.clear();

@@ -29,6 +29,25 @@ impl fmt::Display for LoggingLevel {
     }
 }
 
+/// Parameters of `logging/setLevel`.
+///
+/// ```json
+/// {"level": "warning"}
+/// ```
+#[derive(Clone, Copy, Debug, Serialize)]
+#[non_exhaustive]
+pub struct SetLevelParams {
+    /// The lowest level that is sent.
+    pub level: LoggingLevel,
+}
+
+impl SetLevelParams {
+    /// This level and graver ones.
+    pub fn new(level: LoggingLevel) -> Self {
+        Self { level }
+    }
+}
+
 /// Parameters of `notifications/message`.
 ///
 /// ```json

@@ -5,12 +5,15 @@
 //! tells the two apart.
 
 pub mod capability;
+pub mod completion;
 pub mod content;
 pub mod implementation;
 pub mod lifecycle;
 pub mod logging;
 pub mod page;
 pub mod progress;
+pub mod prompt;
+pub mod resource;
 pub mod subscription;
 pub mod tool;
 

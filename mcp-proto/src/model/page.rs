@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
+use crate::members::Members;
 use crate::version::Era;
 
 /// An opaque position in a list, as the server gave it.
@@ -43,6 +45,95 @@ impl ListParams {
     /// The page at `cursor`.
     pub fn at(cursor: Option<Cursor>) -> Self {
         Self { cursor }
+    }
+}
+
+/// Something that lists consist of.
+pub trait ListEntry: serde::de::DeserializeOwned {
+    /// What it is called: `tool`.
+    const KIND: &'static str;
+    /// The member of a page that holds them: `tools`.
+    const MEMBER: &'static str;
+    /// The member that tells one from another: `name`.
+    const KEY: &'static str;
+
+    /// What tells it from another.
+    fn key(&self) -> &str;
+}
+
+/// One page of a list.
+///
+/// ```json
+/// {"tools": [{"name": "add", "inputSchema": {"type": "object"}}], "nextCursor": "2"}
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Page<T> {
+    /// The entries, in the server's order (TOOL-04).
+    pub entries: Vec<T>,
+    /// Where to go on.
+    pub next_cursor: Option<Cursor>,
+    /// Entries that could not be read; the others are good all the same (C144).
+    pub skipped: Vec<SkippedEntry>,
+}
+
+/// An entry of a list that could not be read.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct SkippedEntry {
+    /// What it should have been: `tool`.
+    pub kind: &'static str,
+    /// What tells it from others, if that much was there.
+    pub key: Option<String>,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl fmt::Display for SkippedEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, key, reason } = self;
+        match key {
+            Some(key) => write!(f, "{kind} {key:?} was left out: {reason}"),
+            None => write!(
+                f,
+                "a {kind} that can't be told from others was left out: {reason}"
+            ),
+        }
+    }
+}
+
+impl<T: ListEntry> Page<T> {
+    /// Reads a page, entry by entry.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        let members = Members::read(text).ok_or("it is no object")?;
+        let list: Vec<&RawValue> = match members.get(T::MEMBER) {
+            Some(raw) => {
+                serde_json::from_str(raw.get()).map_err(|_| format!("{} is no array", T::MEMBER))?
+            }
+            None => return Err(format!("it has no {}", T::MEMBER)),
+        };
+        let mut page = Self {
+            entries: Vec::with_capacity(list.len()),
+            next_cursor: members.parse("nextCursor"),
+            skipped: Vec::new(),
+        };
+        for raw in list {
+            // The derived readers would also take an array of the members in order.
+            let entry = if raw.get().starts_with('{') {
+                serde_json::from_str::<T>(raw.get()).map_err(|error| error.to_string())
+            } else {
+                Err("it is no object".to_owned())
+            };
+            match entry {
+                Ok(entry) => page.entries.push(entry),
+                Err(reason) => page.skipped.push(SkippedEntry {
+                    kind: T::KIND,
+                    key: Members::read(raw.get()).and_then(|members| members.text(T::KEY)),
+                    reason,
+                }),
+            }
+        }
+        Ok(page)
     }
 }
 

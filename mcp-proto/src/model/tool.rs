@@ -3,14 +3,12 @@
 //! Rules: TOOL-02 to TOOL-16, C085 (arguments are always an object), C144 to C146 (schemas stay text), C149, C152.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::content::ContentBlock;
-use super::page::Cursor;
-use crate::members::Members;
+use super::page::ListEntry;
 
 /// A tool that a server offers.
 ///
@@ -114,72 +112,13 @@ impl ToolAnnotations {
     }
 }
 
-/// One page of `tools/list`.
-///
-/// ```json
-/// {"tools": [{"name": "add", "inputSchema": {"type": "object"}}], "nextCursor": "2"}
-/// ```
-#[derive(Clone, Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct ListToolsResult {
-    /// The tools of this page, in the server's order (TOOL-04).
-    pub tools: Vec<Tool>,
-    /// Where to go on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<Cursor>,
-    /// Entries that are no tools; the others are good all the same (C144).
-    #[serde(skip)]
-    pub skipped: Vec<SkippedTool>,
-}
+impl ListEntry for Tool {
+    const KIND: &'static str = "tool";
+    const MEMBER: &'static str = "tools";
+    const KEY: &'static str = "name";
 
-/// An entry of a tool list that could not be read.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct SkippedTool {
-    /// Its name, if that much was there.
-    pub name: Option<String>,
-    /// What is wrong with it.
-    pub reason: String,
-}
-
-impl fmt::Display for SkippedTool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.name {
-            Some(name) => write!(f, "tool {name:?} was left out: {}", self.reason),
-            None => write!(f, "a tool without a name was left out: {}", self.reason),
-        }
-    }
-}
-
-impl ListToolsResult {
-    /// Reads a page, tool by tool.
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
-        let members = Members::read(text).ok_or("it is no object")?;
-        let entries: Vec<&RawValue> = match members.get("tools") {
-            Some(raw) => serde_json::from_str(raw.get()).map_err(|_| "tools is no array")?,
-            None => return Err("it has no tools".to_owned()),
-        };
-        let mut page = Self {
-            next_cursor: members.parse("nextCursor"),
-            ..Self::default()
-        };
-        for entry in entries {
-            // The derived reader would also take an array of the members in order.
-            let tool = if entry.get().starts_with('{') {
-                serde_json::from_str::<Tool>(entry.get()).map_err(|error| error.to_string())
-            } else {
-                Err("it is no object".to_owned())
-            };
-            match tool {
-                Ok(tool) => page.tools.push(tool),
-                Err(reason) => {
-                    let name = Members::read(entry.get()).and_then(|members| members.text("name"));
-                    page.skipped.push(SkippedTool { name, reason });
-                }
-            }
-        }
-        Ok(page)
+    fn key(&self) -> &str {
+        &self.name
     }
 }
 
@@ -294,10 +233,11 @@ impl CallToolResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::page::Page;
 
     #[test]
     fn c149_nulls_are_absent_and_c144_one_bad_tool_spoils_nothing() {
-        let page = ListToolsResult::read(
+        let page = Page::<Tool>::read(
             r#"{"tools":[
                 {"name":"t","description":null,"inputSchema":{"type":"object"},"annotations":null,"_meta":null},
                 {"description":"no name"},
@@ -306,15 +246,15 @@ mod tests {
                 {"name":"bare"}],"nextCursor":null}"#,
         )
         .unwrap();
-        let names: Vec<_> = page.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let names: Vec<_> = page.entries.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(names, ["t", "odd", "bare"]);
-        assert_eq!(page.tools[1].input_schema.get(), "true");
-        assert_eq!(page.tools[2].input_schema.get(), r#"{"type":"object"}"#);
-        assert!(page.tools[0].meta.is_none() && page.next_cursor.is_none());
+        assert_eq!(page.entries[1].input_schema.get(), "true");
+        assert_eq!(page.entries[2].input_schema.get(), r#"{"type":"object"}"#);
+        assert!(page.entries[0].meta.is_none() && page.next_cursor.is_none());
         let skipped: Vec<_> = page
             .skipped
             .iter()
-            .map(|skipped| skipped.name.as_deref())
+            .map(|skipped| skipped.key.as_deref())
             .collect();
         assert_eq!(skipped, [None, Some("x")]);
     }
@@ -322,11 +262,11 @@ mod tests {
     #[test]
     fn c146_schemas_keep_their_text() {
         let schema = r##"{ "definitions":{"A":{}}, "z":1.0e2, "a":12345678901234567890123, "$ref":"#/definitions/A" }"##;
-        let page = ListToolsResult::read(&format!(
+        let page = Page::<Tool>::read(&format!(
             r#"{{"tools":[{{"name":"t","inputSchema":{schema}}}]}}"#
         ))
         .unwrap();
-        assert_eq!(page.tools[0].input_schema.get(), schema);
+        assert_eq!(page.entries[0].input_schema.get(), schema);
     }
 
     #[test]
