@@ -54,22 +54,6 @@ pub trait Method {
     fn read(result: &str) -> Result<Self::Result, String>;
 }
 
-/// `ping`: is the server there? Legacy era only (PING-02, PING-04).
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Ping;
-
-impl Method for Ping {
-    const NAME: &'static str = "ping";
-    type Params<'a> = NoParams;
-    type Result = ();
-
-    fn read(_: &str) -> Result<(), String> {
-        // Whatever it is, it is an answer.
-        Ok(())
-    }
-}
-
 /// A method whose result is one page of a list.
 pub trait ListMethod:
     for<'a> Method<Params<'a> = ListParams, Result = Page<<Self as ListMethod>::Entry>>
@@ -78,9 +62,9 @@ pub trait ListMethod:
     type Entry: ListEntry;
 }
 
-/// Methods that list something: name on the wire, capability, entry.
-macro_rules! list_methods {
-    ($($(#[$doc:meta])* $method:ident = $name:literal, $capability:literal, $entry:ty;)*) => {$(
+/// Methods: name on the wire, capability, parameters, result and how it is read.
+macro_rules! methods {
+    ($($(#[$doc:meta])* $method:ident = $name:literal, $capability:expr, $params:ty => $result:ty, $read:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         #[non_exhaustive]
@@ -88,143 +72,66 @@ macro_rules! list_methods {
 
         impl Method for $method {
             const NAME: &'static str = $name;
-            const CAPABILITY: Option<&'static str> = Some($capability);
-            type Params<'a> = ListParams;
-            type Result = Page<$entry>;
+            const CAPABILITY: Option<&'static str> = $capability;
+            type Params<'a> = $params;
+            type Result = $result;
 
             fn read(result: &str) -> Result<Self::Result, String> {
-                Page::read(result)
+                let read: fn(&str) -> Result<$result, String> = $read;
+                read(result)
             }
         }
+    )*};
+}
 
+/// Methods that list something: the entry of the list.
+macro_rules! list_methods {
+    ($($method:ident: $entry:ty;)*) => {$(
         impl ListMethod for $method {
             type Entry = $entry;
         }
     )*};
 }
 
-list_methods! {
+/// Whatever it is, it is an answer.
+fn anything(_: &str) -> Result<(), String> {
+    Ok(())
+}
+
+methods! {
+    /// `tools/call`: run a tool.
+    CallTool = "tools/call", Some("tools"), CallToolParams<'a> => CallToolResult, CallToolResult::read;
+    /// `completion/complete`: values for an argument that is being typed. In 2024-11-05 no capability tells whether a server has
+    /// it (COMP-01), so none is asked for.
+    Complete = "completion/complete", None, CompleteParams<'a> => CompleteResult, CompleteResult::read;
+    /// `prompts/get`: a prompt with its arguments filled in.
+    GetPrompt = "prompts/get", Some("prompts"), GetPromptParams<'a> => GetPromptResult, GetPromptResult::read;
     /// `prompts/list`: one page of the server's prompts.
-    ListPrompts = "prompts/list", "prompts", Prompt;
-    /// `resources/list`: one page of the server's resources.
-    ListResources = "resources/list", "resources", Resource;
+    ListPrompts = "prompts/list", Some("prompts"), ListParams => Page<Prompt>, Page::read;
     /// `resources/templates/list`: one page of the server's resource templates.
-    ListResourceTemplates = "resources/templates/list", "resources", ResourceTemplate;
+    ListResourceTemplates = "resources/templates/list", Some("resources"), ListParams => Page<ResourceTemplate>, Page::read;
+    /// `resources/list`: one page of the server's resources.
+    ListResources = "resources/list", Some("resources"), ListParams => Page<Resource>, Page::read;
     /// `tools/list`: one page of the server's tools.
-    ListTools = "tools/list", "tools", Tool;
+    ListTools = "tools/list", Some("tools"), ListParams => Page<Tool>, Page::read;
+    /// `ping`: is the server there? Legacy era only (PING-02, PING-04).
+    Ping = "ping", None, NoParams => (), anything;
+    /// `resources/read`: what is in a resource.
+    ReadResource = "resources/read", Some("resources"), ResourceParams<'a> => ReadResourceResult, ReadResourceResult::read;
+    /// `logging/setLevel`: which log messages the server sends. Legacy era only (LOG-01), and deprecated by the protocol.
+    SetLogLevel = "logging/setLevel", Some("logging"), SetLevelParams => (), anything;
+    /// `resources/subscribe`: tell when a resource changes. Legacy era only; the modern one has
+    /// [`listen`](crate::connection::ClientConnection::listen).
+    SubscribeResource = "resources/subscribe", Some("resources"), ResourceParams<'a> => (), anything;
+    /// `resources/unsubscribe`. Legacy era only.
+    UnsubscribeResource = "resources/unsubscribe", Some("resources"), ResourceParams<'a> => (), anything;
 }
 
-/// `resources/read`: what is in a resource.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct ReadResource;
-
-impl Method for ReadResource {
-    const NAME: &'static str = "resources/read";
-    const CAPABILITY: Option<&'static str> = Some("resources");
-    type Params<'a> = ResourceParams<'a>;
-    type Result = ReadResourceResult;
-
-    fn read(result: &str) -> Result<ReadResourceResult, String> {
-        ReadResourceResult::read(result)
-    }
-}
-
-/// `resources/subscribe`: tell when a resource changes. Legacy era only; the modern one has
-/// [`listen`](crate::connection::ClientConnection::listen).
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct SubscribeResource;
-
-impl Method for SubscribeResource {
-    const NAME: &'static str = "resources/subscribe";
-    const CAPABILITY: Option<&'static str> = Some("resources");
-    type Params<'a> = ResourceParams<'a>;
-    type Result = ();
-
-    fn read(_: &str) -> Result<(), String> {
-        Ok(())
-    }
-}
-
-/// `resources/unsubscribe`. Legacy era only.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct UnsubscribeResource;
-
-impl Method for UnsubscribeResource {
-    const NAME: &'static str = "resources/unsubscribe";
-    const CAPABILITY: Option<&'static str> = Some("resources");
-    type Params<'a> = ResourceParams<'a>;
-    type Result = ();
-
-    fn read(_: &str) -> Result<(), String> {
-        Ok(())
-    }
-}
-
-/// `prompts/get`: a prompt with its arguments filled in.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct GetPrompt;
-
-impl Method for GetPrompt {
-    const NAME: &'static str = "prompts/get";
-    const CAPABILITY: Option<&'static str> = Some("prompts");
-    type Params<'a> = GetPromptParams<'a>;
-    type Result = GetPromptResult;
-
-    fn read(result: &str) -> Result<GetPromptResult, String> {
-        GetPromptResult::read(result)
-    }
-}
-
-/// `completion/complete`: values for an argument that is being typed. In 2024-11-05 no capability tells whether a server has it
-/// (COMP-01), so none is asked for.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Complete;
-
-impl Method for Complete {
-    const NAME: &'static str = "completion/complete";
-    type Params<'a> = CompleteParams<'a>;
-    type Result = CompleteResult;
-
-    fn read(result: &str) -> Result<CompleteResult, String> {
-        CompleteResult::read(result)
-    }
-}
-
-/// `logging/setLevel`: which log messages the server sends. Legacy era only (LOG-01), and deprecated by the protocol.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct SetLogLevel;
-
-impl Method for SetLogLevel {
-    const NAME: &'static str = "logging/setLevel";
-    const CAPABILITY: Option<&'static str> = Some("logging");
-    type Params<'a> = SetLevelParams;
-    type Result = ();
-
-    fn read(_: &str) -> Result<(), String> {
-        Ok(())
-    }
-}
-
-/// `tools/call`: run a tool.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct CallTool;
-
-impl Method for CallTool {
-    const NAME: &'static str = "tools/call";
-    const CAPABILITY: Option<&'static str> = Some("tools");
-    type Params<'a> = CallToolParams<'a>;
-    type Result = CallToolResult;
-
-    fn read(result: &str) -> Result<CallToolResult, String> {
-        CallToolResult::read(result)
-    }
+list_methods! {
+    ListPrompts: Prompt;
+    ListResourceTemplates: ResourceTemplate;
+    ListResources: Resource;
+    ListTools: Tool;
 }
 
 /// The parameters of a method that takes none: `{}`.
