@@ -19,7 +19,18 @@ use crate::text::visible;
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
 
 /// Commands that a suggestion may name and that look at servers: they need the same servers again.
-const ABOUT_SERVERS: [&str; 6] = ["call", "config", "doctor", "ls", "show", "tools"];
+const ABOUT_SERVERS: [&str; 10] = [
+    "call",
+    "config",
+    "doctor",
+    "ls",
+    "prompt",
+    "prompts",
+    "read",
+    "resources",
+    "show",
+    "tools",
+];
 
 /// The program while it runs.
 pub(crate) struct App {

@@ -168,6 +168,38 @@ pub(crate) enum Command {
         #[command(flatten)]
         adhoc: AdHoc,
     },
+    /// List what servers let be read: resources and templates of them
+    Resources {
+        /// Only these
+        servers: Vec<String>,
+        #[command(flatten)]
+        adhoc: AdHoc,
+    },
+    /// Read a resource
+    Read {
+        /// The URI, after the server's name where there are several
+        #[arg(required = true, num_args = 1..=2, value_name = "[SERVER] URI")]
+        words: Vec<String>,
+        #[command(flatten)]
+        adhoc: AdHoc,
+    },
+    /// List prompts, a line each
+    Prompts {
+        /// Only these
+        servers: Vec<String>,
+        #[command(flatten)]
+        adhoc: AdHoc,
+    },
+    /// Get a prompt with its arguments filled in
+    Prompt {
+        /// SERVER/PROMPT, or PROMPT where there is one server
+        target: String,
+        /// name=value
+        #[arg(value_name = "NAME=VALUE")]
+        arguments: Vec<String>,
+        #[command(flatten)]
+        adhoc: AdHoc,
+    },
     /// Describe a server or a tool
     #[command(aliases = ["describe", "info"])]
     Show {
@@ -216,6 +248,10 @@ impl Command {
             Self::Check { adhoc, .. }
             | Self::Doctor { adhoc, .. }
             | Self::Ls { adhoc, .. }
+            | Self::Prompt { adhoc, .. }
+            | Self::Prompts { adhoc, .. }
+            | Self::Read { adhoc, .. }
+            | Self::Resources { adhoc, .. }
             | Self::Show { adhoc, .. }
             | Self::Tools { adhoc, .. } => &adhoc.server_command,
             Self::Completions { .. } | Self::Config { .. } | Self::Demo { .. } => &[],

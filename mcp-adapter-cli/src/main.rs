@@ -193,6 +193,12 @@ async fn run(app: &SharedApp, command: Option<Command>) -> Result<u8, Failure> {
             full,
             ..
         }) => command::tools::run(app, &targets, schema, full).await,
+        Some(Command::Resources { servers, .. }) => command::resources::list(app, &servers).await,
+        Some(Command::Read { words, .. }) => command::resources::read(app, &words).await,
+        Some(Command::Prompts { servers, .. }) => command::prompts::list(app, &servers).await,
+        Some(Command::Prompt {
+            target, arguments, ..
+        }) => command::prompts::get(app, &target, &arguments).await,
         Some(Command::Show { target, .. }) => command::show::run(app, target.as_deref()).await,
         Some(Command::Call(args)) => command::call::run(app, &args).await,
         Some(Command::Check {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod exits;
+mod features;
 mod output;
 mod program;
 mod remote;

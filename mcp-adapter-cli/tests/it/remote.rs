@@ -11,13 +11,13 @@ use crate::program::{Place, Ran};
 const CANARY: &str = "canary-s3cret-4711";
 
 /// A server of the test's own, in threads of its own.
-struct Server {
+pub(crate) struct Server {
     runtime: Runtime,
     peer: HttpPeer,
 }
 
 impl Server {
-    fn start(handler: impl Fn(Request) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(handler: impl Fn(Request) -> Reply + Send + Sync + 'static) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -39,7 +39,7 @@ impl Server {
         })
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         self.peer.url("/mcp")
     }
 }
