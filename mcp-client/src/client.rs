@@ -4,16 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use mcp_jsonrpc::RawJson;
+use mcp_proto::connection::Answer;
 use mcp_proto::lifecycle::Agreement;
 use mcp_proto::method::{Method, NoParams, Ping};
 use mcp_proto::model::subscription::ListenFilter;
-use mcp_proto::{ChannelEnd, Era};
+use mcp_proto::rounds::InputRound;
+use mcp_proto::{CallFailure, ChannelEnd, Era};
 use serde_json::value::RawValue;
 
 use crate::diagnostics::Diagnostics;
 use crate::driver::Driver;
 use crate::error::{Error, Stage};
-use crate::logical_call::About;
+use crate::logical_call::{About, LogicalCall};
 use crate::notify::Notifications;
 use crate::options::{CallOptions, ClientOptions};
 use crate::shared::{Phase, Shared, StartFailure, now};
@@ -213,13 +215,40 @@ impl Client {
             subject: M::NAME,
             method: M::NAME,
         };
-        let budget = self.budget(&options);
-        let raw = self
-            .outcome(about, &options, budget, |limits| {
-                self.0.shared.start_call::<M>(params, &options, limits)
-            })
+        let answer = LogicalCall::new(self, about, &options)
+            .run(|attempt| self.0.shared.start_call::<M>(params, attempt))
             .await?;
-        self.read::<M>(about, raw)
+        self.read::<M>(about, answer)
+    }
+
+    /// As [`Client::request`], but when the server asks for input first, what it asks is returned, for a host that answers in
+    /// its own time, maybe after a restart (MRTR-17): make the same request with [`CallOptions::with_input`] then. Modern era
+    /// only; a legacy server asks the handlers.
+    ///
+    /// # Errors
+    /// See [`ErrorKind`](crate::ErrorKind).
+    ///
+    /// # Cancel safety
+    /// As [`Client::call_tool`].
+    pub async fn request_round<M: Method>(
+        &self,
+        params: &M::Params<'_>,
+        options: CallOptions,
+    ) -> Result<Round<M::Result>, Error> {
+        let about = About {
+            stage: Stage::Call,
+            subject: M::NAME,
+            method: M::NAME,
+        };
+        let answer = LogicalCall::new(self, about, &options)
+            .round(|attempt| self.0.shared.start_call::<M>(params, attempt))
+            .await?;
+        let Answer::InputRequired(round) = answer else {
+            return self.read::<M>(about, answer).map(Round::Complete);
+        };
+        InputRound::read(&round, &self.0.shared.options.config.answers)
+            .map(Round::InputRequired)
+            .map_err(|fault| self.call_error(about.stage, about.subject, CallFailure::Peer(fault)))
     }
 
     /// Makes a request given as raw JSON and returns the raw result.
@@ -240,12 +269,10 @@ impl Client {
             subject: method,
             method,
         };
-        let budget = self.budget(&options);
-        self.outcome(about, &options, budget, |limits| {
-            let shared = &self.0.shared;
-            shared.start_raw_call(method, params, &options, limits)
-        })
-        .await
+        let answer = LogicalCall::new(self, about, &options)
+            .run(|attempt| self.0.shared.start_raw_call(method, params, attempt))
+            .await?;
+        Ok(answer.result().clone())
     }
 
     /// Subscribes to changes, in the modern era: they come as [`Client::notifications`] while the subscription is kept. It is
@@ -268,6 +295,19 @@ impl Client {
         shared.attention.notify_one();
         Ok(Subscription::new(Arc::clone(shared), id))
     }
+}
+
+/// How one round of a request ended: see [`Client::request_round`].
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a request is done, or waits for input"
+)]
+pub enum Round<T> {
+    /// With the result.
+    Complete(T),
+    /// With questions.
+    InputRequired(InputRound),
 }
 
 /// The token of what belongs to no call.

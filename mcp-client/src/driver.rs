@@ -11,6 +11,7 @@ use mcp_proto::ChannelEnd;
 use mcp_proto::lifecycle::{HandshakeError, ReopenAs};
 use tokio::time::Instant;
 
+use crate::answerers::Answerers;
 use crate::shared::{Directive, Phase, Shared, StartFailure, State, now};
 use crate::transport::{
     Channel, ChannelControl, ChannelOf, CloseReport, Connector, MessageSink, MessageSource,
@@ -137,11 +138,12 @@ async fn close_requested(shared: &Shared) {
 
 /// Moves messages until the channel, or the connection on it, is over. The halves are dropped on return.
 async fn run_channel<S: MessageSink, R: MessageSource, C: ChannelControl>(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     mut sink: S,
     mut source: R,
     control: &C,
 ) -> Directive {
+    let mut answerers = Answerers::default();
     let writer = write_loop(shared, &mut sink);
     let mut writer = std::pin::pin!(writer);
     let mut write_error: Option<(ChannelEnd, Instant)> = None;
@@ -193,6 +195,7 @@ async fn run_channel<S: MessageSink, R: MessageSource, C: ChannelControl>(
             control.agreed(&agreement);
             shared.lock().facts = control.facts();
         }
+        answerers.handle(shared, shared.take_asking());
         if directive != Directive::Continue {
             return directive;
         }

@@ -35,6 +35,11 @@ enum Cause {
     /// The channel ended or was closed before the request was made.
     NotConnected(ChannelEnd),
     Open(Arc<crate::transport::OpenError>),
+    /// The server asked for something, and there was no answer.
+    NotAnswered {
+        what: String,
+        reason: String,
+    },
     UnknownTool,
     Usage(UsageError),
 }
@@ -51,6 +56,8 @@ pub enum ErrorKind {
     Handshake,
     /// The server's answer breaks the protocol.
     InvalidAnswer,
+    /// The server asked for something before it would go on, and the host had no answer.
+    NotAnswered,
     /// The server refused the request as it is: too large, or too many.
     Refused,
     /// The server answered with a JSON-RPC error.
@@ -139,6 +146,22 @@ impl Error {
         Self::new(server, stage, Some(subject.to_owned()), Cause::Usage(error))
     }
 
+    pub(crate) fn not_answered(
+        server: &Arc<str>,
+        stage: Stage,
+        subject: &str,
+        what: &str,
+        reason: String,
+    ) -> Self {
+        let what = what.to_owned();
+        Self::new(
+            server,
+            stage,
+            Some(subject.to_owned()),
+            Cause::NotAnswered { what, reason },
+        )
+    }
+
     pub(crate) fn unknown_tool(server: &Arc<str>, tool: &str) -> Self {
         Self::new(
             server,
@@ -193,6 +216,7 @@ impl Error {
             | Cause::Call(CallFailure::Closed { .. })
             | Cause::NotConnected(_) => ErrorKind::Closed,
             Cause::Usage(_) => ErrorKind::Usage,
+            Cause::NotAnswered { .. } => ErrorKind::NotAnswered,
             Cause::UnknownTool => ErrorKind::UnknownTool,
             Cause::Open(_) => ErrorKind::Start,
             Cause::Handshake(HandshakeError {
@@ -234,7 +258,8 @@ impl Error {
     /// Whether the request reached the server.
     pub fn was_sent(&self) -> Sent {
         match &self.0.cause {
-            Cause::Call(CallFailure::Rpc { .. } | CallFailure::Peer(_)) => Sent::Yes,
+            Cause::Call(CallFailure::Rpc { .. } | CallFailure::Peer(_))
+            | Cause::NotAnswered { .. } => Sent::Yes,
             Cause::Call(failure) if failure.sent() => Sent::Unknown,
             _ => Sent::No,
         }
@@ -329,6 +354,10 @@ impl fmt::Display for Error {
         }
         match &self.0.cause {
             Cause::Usage(_) => f.write_str("the request can't be made"),
+            Cause::NotAnswered { what, reason } => write!(
+                f,
+                "the server asked for {what}, and there is no answer: {reason}"
+            ),
             Cause::UnknownTool => f.write_str("the server has no tool of that name"),
             Cause::NotConnected(_) => f.write_str("there is no connection"),
             Cause::Open(_) => f.write_str("the server could not be started"),
@@ -393,7 +422,7 @@ impl StdError for Error {
             Cause::NotConnected(end) => Some(end),
             Cause::Open(error) => Some(error.as_ref()),
             Cause::Usage(error) => Some(error),
-            Cause::UnknownTool => None,
+            Cause::NotAnswered { .. } | Cause::UnknownTool => None,
         }
     }
 }

@@ -29,6 +29,7 @@
 //! | transports | [`stdio`], [`http`], any byte stream, or your own by [`transport`] |
 //! | limits | [`ClientOptions`], [`mcp_proto::connection::ConnectionLimits`] |
 
+mod answerers;
 mod catalogue;
 mod client;
 mod diagnostics;
@@ -38,6 +39,7 @@ mod era_memory;
 mod error;
 mod evidence;
 mod features;
+mod handlers;
 #[cfg(feature = "http")]
 pub mod http;
 mod lists;
@@ -54,10 +56,11 @@ mod tools;
 pub mod transport;
 
 pub use catalogue::ToolList;
-pub use client::Client;
+pub use client::{Client, Round};
 pub use diagnostics::{Diagnostics, MAX_NOISE_EXAMPLES, MAX_VIOLATION_EXAMPLES};
 pub use error::{Error, ErrorKind, Sent, Stage};
 pub use evidence::Evidence;
+pub use handlers::{Asked, HandlerError, Occasion};
 pub use lists::{List, ListNote};
 pub use mcp_jsonrpc;
 pub use mcp_proto;

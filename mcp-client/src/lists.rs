@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::fmt;
 
 use mcp_jsonrpc::Deadline;
-use mcp_proto::connection::read_result;
 use mcp_proto::http::InvalidMirror;
 use mcp_proto::method::ListMethod;
 use mcp_proto::model::page::{
@@ -13,7 +12,7 @@ use mcp_proto::model::page::{
 
 use crate::client::Client;
 use crate::error::{Error, Stage};
-use crate::logical_call::About;
+use crate::logical_call::{About, LogicalCall};
 use crate::options::CallOptions;
 
 /// Most notes kept about one list: enough to see what is wrong.
@@ -141,11 +140,10 @@ impl Client {
         let mut cursor = None;
         loop {
             let params = ListParams::at(cursor.take());
-            let fetched = self.outcome(about, &options, self.budget(&options), |limits| {
-                shared.start_call::<M>(&params, &options, limits)
-            });
-            let raw = match fetched.await {
-                Ok(raw) => raw,
+            let mut call = LogicalCall::new(self, about, &options);
+            let fetched = call.run(|attempt| shared.start_call::<M>(&params, attempt));
+            let answer = match fetched.await {
+                Ok(answer) => answer,
                 // PAGE-05: the pages no longer fit together; once more from the first.
                 Err(error) if is_invalid_params(&error) && walk.cursor_refused() => {
                     list = List::default();
@@ -154,9 +152,8 @@ impl Client {
                 }
                 Err(error) => return Err(error),
             };
-            let bytes = raw.len_bytes();
-            let page = read_result::<M>(Ok(raw))
-                .map_err(|failure| self.call_error(Stage::List, M::NAME, failure))?;
+            let bytes = answer.result().len_bytes();
+            let page = self.read::<M>(about, answer)?;
             let count = page.entries.len() + page.skipped.len();
             let next = page.next_cursor.clone();
             list.add(page, &mut seen, walk.remaining_entries(), &mut keep);

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use mcp_jsonrpc::{Deadline, RawJson, TimedOut, TimeoutKind};
-use mcp_proto::connection::read_result;
+use mcp_proto::backoff::Backoff;
+use mcp_proto::connection::{Answer, read_result};
 use mcp_proto::http::{HttpFailure, HttpFailureKind};
 use mcp_proto::method::{Method, is_safe_to_repeat};
+use mcp_proto::rounds::{InputAnswers, InputRound, pace};
 use mcp_proto::{CallFailure, ChannelEnd, UsageError};
 use tokio::time::Instant;
 
@@ -23,11 +25,23 @@ pub(crate) struct About<'a> {
     pub(crate) method: &'a str,
 }
 
+/// One request of a logical call.
+#[derive(Clone, Copy)]
+pub(crate) struct Attempt<'a> {
+    pub(crate) about: About<'a>,
+    pub(crate) options: &'a CallOptions,
+    pub(crate) limits: Deadline,
+    /// Answers to what the attempt before was asked.
+    pub(crate) input: &'a InputAnswers,
+}
+
 /// The time that a logical call has, whatever it takes to carry it out.
 #[derive(Clone, Copy)]
 pub(crate) struct Budget {
     limits: Deadline,
     begun: Instant,
+    /// Time that a person took, which does not count (MRTR-18).
+    excluded: Duration,
 }
 
 impl Budget {
@@ -36,6 +50,7 @@ impl Budget {
         Self {
             limits,
             begun: Instant::now(),
+            excluded: Duration::ZERO,
         }
     }
 
@@ -44,7 +59,8 @@ impl Budget {
         let Some(total) = self.limits.total else {
             return Ok(self.limits);
         };
-        let total = total.saturating_sub(self.begun.elapsed());
+        let used = self.begun.elapsed().saturating_sub(self.excluded);
+        let total = total.saturating_sub(used);
         if total.is_zero() {
             return Err(self.used_up());
         }
@@ -60,6 +76,14 @@ impl Budget {
             .map_err(|_| self.used_up())
     }
 
+    /// Waits for a person: that costs nothing.
+    pub(crate) async fn wait_for_person<F: Future>(&mut self, future: F) -> F::Output {
+        let begun = Instant::now();
+        let output = future.await;
+        self.excluded += begun.elapsed();
+        output
+    }
+
     /// It ran out before the request was made.
     fn used_up(&self) -> CallFailure {
         let total = self.limits.total.unwrap_or(Duration::MAX);
@@ -70,58 +94,135 @@ impl Budget {
     }
 }
 
+/// A logical call on its way. It remembers what it was asked between two runs.
+pub(crate) struct LogicalCall<'a> {
+    client: &'a Client,
+    about: About<'a>,
+    options: &'a CallOptions,
+    pub(crate) budget: Budget,
+    input: InputAnswers,
+    rounds: usize,
+    pace: Backoff,
+    /// Whether a lost answer may still be asked for again: once, if that is safe by the method or by the host's word
+    /// (D2, HTTPM-09).
+    may_repeat: bool,
+}
+
+impl<'a> LogicalCall<'a> {
+    pub(crate) fn new(client: &'a Client, about: About<'a>, options: &'a CallOptions) -> Self {
+        Self {
+            client,
+            about,
+            options,
+            budget: client.budget(options),
+            input: options.input.clone(),
+            rounds: 0,
+            pace: pace(client.shared().options.config.jitter_seed),
+            may_repeat: options.repeatable || is_safe_to_repeat(about.method),
+        }
+    }
+
+    /// Carries the call out, from its start to its outcome; rounds of questions are answered on the way. Never
+    /// [`Answer::InputRequired`].
+    pub(crate) async fn run(
+        &mut self,
+        start: impl Fn(Attempt<'_>) -> Result<Call, UsageError>,
+    ) -> Result<Answer, Error> {
+        loop {
+            match self.round(&start).await? {
+                Answer::InputRequired(round) => self.answer(&round).await?,
+                answer => return Ok(answer),
+            }
+        }
+    }
+
+    /// One round: until the server answers, if only with questions.
+    ///
+    /// While a new session is being opened it waits. What was lost on the way is repeated once if that is safe. Each request
+    /// gets what is left of the budget.
+    pub(crate) async fn round(
+        &mut self,
+        start: impl Fn(Attempt<'_>) -> Result<Call, UsageError>,
+    ) -> Result<Answer, Error> {
+        let About { stage, subject, .. } = self.about;
+        let shared = self.client.shared();
+        loop {
+            let limits = self.budget.left().map_err(|failure| self.failed(failure))?;
+            let attempt = Attempt {
+                about: self.about,
+                options: self.options,
+                limits,
+                input: &self.input,
+            };
+            let failure = match start(attempt) {
+                Ok(call) => match call.await {
+                    Ok(answer) => return Ok(answer),
+                    Err(failure) => failure,
+                },
+                Err(UsageError::NotReady) => {
+                    let ready =
+                        shared.phase(|phase| !matches!(phase, Phase::Restoring | Phase::Starting));
+                    let waited = self.budget.wait(ready).await;
+                    waited.map_err(|failure| self.failed(failure))?;
+                    continue;
+                }
+                Err(UsageError::Closed) => return Err(self.client.not_connected(stage, subject)),
+                Err(error) => return Err(Error::usage(&shared.server, stage, subject, error)),
+            };
+            let again = std::mem::take(&mut self.may_repeat) && was_lost(&failure);
+            if !again || self.budget.left().is_err() {
+                return Err(self.failed(failure));
+            }
+        }
+    }
+
+    /// Answers a round of questions, so that the next attempt carries the answers.
+    async fn answer(&mut self, round: &RawJson) -> Result<(), Error> {
+        let shared = self.client.shared();
+        self.rounds += 1;
+        let limit = shared.options.max_rounds;
+        if self.rounds > limit {
+            let reason = format!("it asked {limit} times already (limit max_rounds)");
+            return Err(self.not_answered("input once more", reason));
+        }
+        let round = InputRound::read(round, &shared.options.config.answers)
+            .map_err(|fault| self.failed(CallFailure::Peer(fault)))?;
+        if round.questions.is_empty() {
+            let wait = tokio::time::sleep(self.pace.next_delay());
+            let waited = self.budget.wait(wait).await;
+            waited.map_err(|failure| self.failed(failure))?;
+            self.input = round.answered([]);
+            return Ok(());
+        }
+        let answers = shared.answer_all(&round.questions, self.about);
+        let answers = self.budget.wait_for_person(answers).await;
+        let answers =
+            answers.map_err(|(method, error)| self.not_answered(&method, error.to_string()))?;
+        let keys = round.questions.iter().map(|question| question.key.as_str());
+        self.input = round.answered(keys.zip(answers.iter().map(AsRef::as_ref)));
+        Ok(())
+    }
+
+    fn failed(&self, failure: CallFailure) -> Error {
+        self.client
+            .call_error(self.about.stage, self.about.subject, failure)
+    }
+
+    fn not_answered(&self, what: &str, reason: String) -> Error {
+        let About { stage, subject, .. } = self.about;
+        Error::not_answered(&self.client.shared().server, stage, subject, what, reason)
+    }
+}
+
 impl Client {
     /// Reads the result of a method.
     pub(crate) fn read<M: Method>(
         &self,
         about: About<'_>,
-        raw: RawJson,
+        answer: Answer,
     ) -> Result<M::Result, Error> {
-        read_result::<M>(Ok(raw))
+        read_result::<M>(Ok(answer))
             .map_err(|failure| self.call_error(about.stage, about.subject, failure))
-    }
-
-    /// Carries a call out, from its start to its outcome.
-    ///
-    /// While a new session is being opened it waits. What was lost on the way is repeated once if that is safe: by the
-    /// method, or by the host's word (D2, HTTPM-09). Each request gets what is left of the budget.
-    pub(crate) async fn outcome(
-        &self,
-        about: About<'_>,
-        options: &CallOptions,
-        budget: Budget,
-        start: impl Fn(Deadline) -> Result<Call, UsageError>,
-    ) -> Result<RawJson, Error> {
-        let About {
-            stage,
-            subject,
-            method,
-        } = about;
-        let failed = |failure| self.call_error(stage, subject, failure);
-        let mut may_repeat = options.repeatable || is_safe_to_repeat(method);
-        loop {
-            let failure = match start(budget.left().map_err(failed)?) {
-                Ok(call) => match call.await {
-                    Ok(raw) => return Ok(raw),
-                    Err(failure) => failure,
-                },
-                Err(UsageError::NotReady) => {
-                    let ready = self
-                        .shared()
-                        .phase(|phase| !matches!(phase, Phase::Restoring | Phase::Starting));
-                    budget.wait(ready).await.map_err(failed)?;
-                    continue;
-                }
-                Err(UsageError::Closed) => return Err(self.not_connected(stage, subject)),
-                Err(error) => {
-                    return Err(Error::usage(&self.shared().server, stage, subject, error));
-                }
-            };
-            let again = std::mem::take(&mut may_repeat) && was_lost(&failure);
-            if !again || budget.left().is_err() {
-                return Err(failed(failure));
-            }
-        }
     }
 
     /// The budget of a call with these options.

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use mcp_jsonrpc::Deadline;
+use mcp_jsonrpc::{Deadline, RawJson};
 use mcp_proto::connection::ClientConfig;
 use mcp_proto::meta::RequestMeta;
 use mcp_proto::model::implementation::Implementation;
 use mcp_proto::model::page::PageLimits;
+use mcp_proto::rounds::InputAnswers;
+use serde_json::value::RawValue;
 
+use crate::handlers::{Asked, HandlerError, Handlers};
 use crate::progress::ProgressSender;
 
 /// Settings of a [`Client`](crate::Client).
@@ -27,6 +30,12 @@ pub struct ClientOptions {
     pub watch_lists: bool,
     /// How much is kept for a slow reader of notifications.
     pub notification_limits: NotificationLimits,
+    /// How often a server may ask for input before one call goes on (MRTR-12). Default 32.
+    pub max_rounds: usize,
+    /// How long the host may take to answer one question; what is late counts as cancelled, or as failed. Default 10 min. The
+    /// clocks of the call that waits for it stand still meanwhile.
+    pub answer_timeout: Duration,
+    pub(crate) handlers: Handlers,
 }
 
 impl ClientOptions {
@@ -42,7 +51,36 @@ impl ClientOptions {
             page_limits: PageLimits::default(),
             watch_lists: true,
             notification_limits: NotificationLimits::default(),
+            max_rounds: 32,
+            answer_timeout: Duration::from_secs(600),
+            handlers: Handlers::default(),
         }
+    }
+
+    /// Answers requests of servers that an extension adds. The handler gets the parameters, if they are an object, and returns
+    /// the bare result. Declare the extension in [`ClientConfig::capabilities`], or servers should not ask.
+    #[must_use]
+    pub fn with_extension_handler<F, A>(mut self, method: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(Asked<Option<RawJson>>) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Box<RawValue>, HandlerError>> + Send + 'static,
+    {
+        self.insert_handler(method.into(), None, handler);
+        self
+    }
+
+    pub(crate) fn insert_handler<F, A>(
+        &mut self,
+        method: String,
+        when_late: Option<&'static str>,
+        handler: F,
+    ) where
+        F: Fn(Asked<Option<RawJson>>) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Box<RawValue>, HandlerError>> + Send + 'static,
+    {
+        self.config.answers.insert(method.clone());
+        self.handlers
+            .insert(method, when_late, move |asked| Box::pin(handler(asked)));
     }
 
     /// Names the server in errors and logs.
@@ -85,6 +123,9 @@ pub struct CallOptions {
     /// Whether doing it twice is doing it once: then a call whose answer was lost on the way is repeated once by itself (D2).
     /// Default: no, whatever hints a tool carries. Methods that only read are repeated anyway.
     pub repeatable: bool,
+    /// Answers to what the server asked when this call was made before: see [`Client::request_round`](crate::Client). Default:
+    /// none.
+    pub input: InputAnswers,
 }
 
 impl CallOptions {
@@ -106,6 +147,13 @@ impl CallOptions {
     #[must_use]
     pub fn repeatable(mut self) -> Self {
         self.repeatable = true;
+        self
+    }
+
+    /// Answers what the server asked when this call was made before.
+    #[must_use]
+    pub fn with_input(mut self, input: InputAnswers) -> Self {
+        self.input = input;
         self
     }
 

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use mcp_jsonrpc::{Deadline, RawJson, RequestId};
+use mcp_jsonrpc::{RawJson, RequestId};
 use mcp_proto::connection::{
-    ChannelKind, ClientConnection, Diagnostic, Event, Outbound, RequestOptions, ServerNotification,
-    SubscriptionId,
+    Answer, ChannelKind, ClientConnection, Diagnostic, Event, Outbound, RequestOptions,
+    ServerNotification, SubscriptionId,
 };
 use mcp_proto::lifecycle::{Agreement, HandshakeError, ReopenAs};
 use mcp_proto::method::Method;
@@ -23,8 +23,10 @@ use tokio::sync::Notify;
 use crate::catalogue::CatalogueState;
 use crate::diagnostics::Diagnostics;
 use crate::evidence::Evidence;
+use crate::handlers::{Asked, Occasion};
+use crate::logical_call::Attempt;
 use crate::notify::Subscribers;
-use crate::options::{CallOptions, ClientOptions};
+use crate::options::ClientOptions;
 use crate::progress::ProgressSender;
 use crate::redact::Redactor;
 use crate::subscription::SubscriptionSlots;
@@ -46,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) progress: Notify,
     /// Lets one refresh of the tool list run at a time.
     pub(crate) refresh: tokio::sync::Mutex<()>,
+    /// The server asks for something, or takes that back: see [`State::asking`].
+    asked: AtomicBool,
     /// An agreement came about that the channel was not told of yet.
     newly_agreed: AtomicBool,
 }
@@ -60,6 +64,8 @@ pub(crate) struct State {
     pub(crate) subscriptions: SubscriptionSlots,
     /// The subscription that keeps lists fresh in the modern era (C180).
     pub(crate) watch: Option<SubscriptionId>,
+    /// What the server asks for by requests of its own, until the driver takes it.
+    asking: Vec<Asking>,
     pub(crate) close_requested: bool,
     pub(crate) diagnostics: Diagnostics,
     pub(crate) catalogue: CatalogueState,
@@ -96,8 +102,18 @@ pub(crate) enum StartFailure {
 #[derive(Default)]
 struct CallSlot {
     waker: Option<Waker>,
-    outcome: Option<Result<RawJson, CallFailure>>,
+    outcome: Option<Result<Answer, CallFailure>>,
     progress: Option<ProgressSender>,
+    /// What the call is about; only where the server may ask because of it.
+    occasion: Option<Box<Occasion>>,
+}
+
+/// A request of the server for the host.
+pub(crate) enum Asking {
+    /// Answer it.
+    Request(RequestId, String, Asked<Option<RawJson>>),
+    /// The answer is not wanted any more.
+    Cancelled(RequestId),
 }
 
 /// What the driver must do next.
@@ -125,6 +141,7 @@ impl Shared {
             facts: Vec::new(),
             subscriptions: SubscriptionSlots::default(),
             watch: None,
+            asking: Vec::new(),
             close_requested: false,
             diagnostics: Diagnostics::default(),
             catalogue: CatalogueState::default(),
@@ -143,6 +160,7 @@ impl Shared {
             attention: Notify::new(),
             progress: Notify::new(),
             refresh: tokio::sync::Mutex::new(()),
+            asked: AtomicBool::new(false),
             newly_agreed: AtomicBool::new(false),
         }
     }
@@ -158,9 +176,14 @@ impl Shared {
         let mut state = self.lock();
         let before = state.phase_number();
         let result = change(&mut state);
-        let directive = state.take_events(&mut later);
+        let directive = state.take_events(&self.server, &mut later);
         if later.agreed {
             self.newly_agreed.store(true, Ordering::Relaxed);
+        }
+        if !state.asking.is_empty() {
+            self.asked.store(true, Ordering::Relaxed);
+            // It may be somebody else than the driver who took the events.
+            self.attention.notify_one();
         }
         let phase_changed = state.phase_number() != before;
         let outgoing = state.connection.has_transmits();
@@ -196,6 +219,14 @@ impl Shared {
         self.lock().agreement.clone()
     }
 
+    /// What the server asks for. Only the driver asks.
+    pub(crate) fn take_asking(&self) -> Vec<Asking> {
+        if !self.asked.swap(false, Ordering::Relaxed) {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.lock().asking)
+    }
+
     /// When the driver's timer must ring next.
     pub(crate) fn arm(&self) -> Option<Instant> {
         let mut state = self.lock();
@@ -207,10 +238,9 @@ impl Shared {
     pub(crate) fn start_call<M: Method>(
         self: &Arc<Self>,
         params: &M::Params<'_>,
-        options: &CallOptions,
-        limits: Deadline,
+        attempt: Attempt<'_>,
     ) -> Result<Call, UsageError> {
-        self.start(options, limits, |connection, options, slot, now| {
+        self.start(attempt, |connection, options, slot, now| {
             connection.request::<M>(params, options, slot, now)
         })
     }
@@ -220,18 +250,16 @@ impl Shared {
         self: &Arc<Self>,
         method: &str,
         params: Option<&RawValue>,
-        options: &CallOptions,
-        limits: Deadline,
+        attempt: Attempt<'_>,
     ) -> Result<Call, UsageError> {
-        self.start(options, limits, |connection, options, slot, now| {
+        self.start(attempt, |connection, options, slot, now| {
             connection.request_raw(method, params, options, slot, now)
         })
     }
 
     fn start(
         self: &Arc<Self>,
-        options: &CallOptions,
-        limits: Deadline,
+        attempt: Attempt<'_>,
         send: impl FnOnce(
             &mut ClientConnection<Slot>,
             &RequestOptions,
@@ -239,13 +267,17 @@ impl Shared {
             Instant,
         ) -> Result<RequestId, UsageError>,
     ) -> Result<Call, UsageError> {
+        let options = attempt.options;
         let mut request = RequestOptions::default();
-        request.deadline = limits;
+        request.deadline = attempt.limits;
         request.progress = options.progress.is_some();
         request.meta = options.meta.clone();
+        request.input = attempt.input.clone();
+        let may_be_asked = !self.options.config.answers.is_empty();
         let mut state = self.lock();
         let slot = state.calls.insert(CallSlot {
             progress: options.progress.clone(),
+            occasion: may_be_asked.then(|| Box::new(Occasion::of(attempt.about))),
             ..CallSlot::default()
         });
         let id = match send(&mut state.connection, &request, slot, now()) {
@@ -313,7 +345,7 @@ impl Later {
 
 impl State {
     /// Acts on all events of the connection.
-    fn take_events(&mut self, later: &mut Later) -> Directive {
+    fn take_events(&mut self, server: &Arc<str>, later: &mut Later) -> Directive {
         let mut directive = Directive::Continue;
         while let Some(event) = self.connection.poll_event() {
             match event {
@@ -355,6 +387,17 @@ impl State {
                     self.phase = Phase::Ready(agreement);
                     later.agreed = true;
                 }
+                Event::ServerRequest(request) => {
+                    let call = request.cause.and_then(|slot| self.calls.get(slot));
+                    let asked = Asked {
+                        server: Arc::clone(server),
+                        occasion: call.and_then(|call| call.occasion.as_deref().cloned()),
+                        params: request.params,
+                    };
+                    self.asking
+                        .push(Asking::Request(request.id, request.method, asked));
+                }
+                Event::ServerRequestCancelled(id) => self.asking.push(Asking::Cancelled(id)),
                 Event::SessionLost => {
                     // All that was kept belongs to the lost session (C100).
                     self.catalogue.invalidate();
@@ -444,7 +487,7 @@ pub(crate) struct Call {
 }
 
 impl Future for Call {
-    type Output = Result<RawJson, CallFailure>;
+    type Output = Result<Answer, CallFailure>;
 
     fn poll(
         mut self: std::pin::Pin<&mut Self>,

@@ -13,7 +13,7 @@ use crate::catalogue::ToolList;
 use crate::client::Client;
 use crate::error::{Error, Stage};
 use crate::lists::ListNote;
-use crate::logical_call::{About, Budget};
+use crate::logical_call::{About, Attempt, Budget, LogicalCall};
 use crate::options::CallOptions;
 
 impl Client {
@@ -136,29 +136,29 @@ impl Client {
             .catalogue
             .fresh()
             .map(|list| list.get(name).is_some());
-        let budget = self.budget(&options);
+        let about = About {
+            stage: Stage::Call,
+            subject: name,
+            method: CallTool::NAME,
+        };
+        let mut call = LogicalCall::new(self, about, &options);
         if known == Some(false)
             && self
-                .newer_tools_within(budget, name)
+                .newer_tools_within(call.budget, name)
                 .await?
                 .get(name)
                 .is_none()
         {
             return Err(Error::unknown_tool(&shared.server, name));
         }
-        let about = About {
-            stage: Stage::Call,
-            subject: name,
-            method: CallTool::NAME,
-        };
-        let start = |limits| shared.start_call::<CallTool>(&params, &options, limits);
-        let mut outcome = self.outcome(about, &options, budget, start).await;
+        let start = |attempt: Attempt<'_>| shared.start_call::<CallTool>(&params, attempt);
+        let mut outcome = call.run(start).await;
         // The server wants other headers than the list said: it did nothing yet, and a newer list says more (HTTPM-30).
         if outcome.as_ref().is_err_and(is_header_mismatch)
             && shared.lock().has_exchanges()
-            && self.newer_tools_within(budget, name).await.is_ok()
+            && self.newer_tools_within(call.budget, name).await.is_ok()
         {
-            outcome = self.outcome(about, &options, budget, start).await;
+            outcome = call.run(start).await;
         }
         self.read::<CallTool>(about, outcome?)
     }

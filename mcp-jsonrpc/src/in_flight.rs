@@ -134,6 +134,15 @@ impl<T> InFlight<T> {
             .map(|entry| &mut entry.value)
     }
 
+    /// The ids of requests in flight whose entries are such, oldest first.
+    pub fn ids_where(&self, wanted: impl Fn(&T) -> bool) -> Vec<RequestId> {
+        let wanted = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| wanted(&entry.value));
+        wanted.map(|(id, _)| RequestId::Number(*id)).collect()
+    }
+
     /// An answer with this id arrived. Ids compare by type and value (JR-04).
     pub fn settle(&mut self, id: &RequestId) -> Settled<T> {
         let Some(&id) = number(id) else {

@@ -108,9 +108,21 @@ pub enum PeerFault {
         /// The version agreed on.
         version: ProtocolVersion,
     },
-    /// An answer that asks for input although the request declared no such capability.
-    #[error("the server asks for input that this client did not declare it could give")]
-    InputNotDeclared,
+    /// A question in a place that has none: its method can't be asked back (MRTR-01).
+    #[error("the server asks for input in answer to a method that can't be asked back")]
+    InputNotAllowed,
+    /// A question that was not declared to be answered here (MRTR-05).
+    #[error("the server asks for {what}, which this client did not declare it could give")]
+    InputNotDeclared {
+        /// What it asks for.
+        what: String,
+    },
+    /// A round of questions that is none (MRTR-02).
+    #[error("the server asks for input in a way that is not valid: {reason}")]
+    InvalidRound {
+        /// What is wrong.
+        reason: String,
+    },
     /// The result does not have the method's shape.
     #[error("the result of {method} is not valid: {reason}")]
     InvalidResult {
@@ -236,6 +248,17 @@ pub enum Violation {
         shown(method)
     )]
     RequestInModernEra {
+        /// Its method.
+        method: String,
+        /// Its id.
+        id: RequestId,
+    },
+    /// A request with the id of one that is not answered yet (JR-03). It is not answered.
+    #[error(
+        "the server sent the request {} with the id {id}, whose first use is not answered yet",
+        shown(method)
+    )]
+    RepeatedRequest {
         /// Its method.
         method: String,
         /// Its id.

@@ -77,6 +77,7 @@ pub mod meta;
 pub mod method;
 pub mod model;
 pub mod quirk;
+pub mod rounds;
 pub mod version;
 
 pub use error::{CallFailure, ChannelEnd, PeerFault, UsageError, Violation};

@@ -181,6 +181,11 @@ pub fn is_safe_to_repeat(method: &str) -> bool {
     )
 }
 
+/// Whether an answer to the method may ask for input (MRTR-01).
+pub(crate) fn may_be_asked(method: &str) -> bool {
+    matches!(method, "tools/call" | "resources/read" | "prompts/get")
+}
+
 /// Methods that open a connection: never for the host to call.
 pub(crate) fn belongs_to_lifecycle(method: &str) -> bool {
     matches!(method, "initialize" | "notifications/initialized")

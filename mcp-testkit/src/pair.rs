@@ -11,8 +11,8 @@ use bytes::Bytes;
 use mcp_jsonrpc::RequestId;
 use mcp_jsonrpc::frame::{NdjsonDecoder, NdjsonFrame};
 use mcp_proto::connection::{
-    ChannelKind, ClientConfig, ClientConnection, Diagnostic, Event, ExchangeMessage, Outbound,
-    Output, ServerNotification,
+    Answer, ChannelKind, ClientConfig, ClientConnection, Diagnostic, Event, ExchangeMessage,
+    Outbound, Output, ServerNotification,
 };
 use mcp_proto::http::HttpFailure;
 use mcp_proto::lifecycle::ReopenAs;
@@ -298,11 +298,16 @@ impl Pair {
             Event::Notification(notification) => format!("notification {notification:?}"),
             Event::Settled { token, outcome, .. } => {
                 let shown = match &outcome {
-                    Ok(result) => format!("settled {token}: {}", short(result.as_str())),
+                    Ok(Answer::InputRequired(round)) => {
+                        format!("asked by {token}: {}", short(round.as_str()))
+                    }
+                    Ok(answer) => format!("settled {token}: {}", short(answer.result().as_str())),
                     Err(failure) => format!("settled {token}: failed: {failure}"),
                 };
-                self.settled
-                    .push((token, outcome.map(|result| result.as_str().to_owned())));
+                self.settled.push((
+                    token,
+                    outcome.map(|answer| answer.result().as_str().to_owned()),
+                ));
                 shown
             }
             Event::Diagnostic(diagnostic) => format!("note: {}", describe(&diagnostic)),
@@ -317,6 +322,13 @@ impl Pair {
                 self.connection.handle_channel_opened(self.now);
                 return;
             }
+            Event::ServerRequest(request) => {
+                format!(
+                    "asked {} id={} because of {:?}",
+                    request.method, request.id, request.cause
+                )
+            }
+            Event::ServerRequestCancelled(id) => format!("not asked any more: {id}"),
             Event::SessionLost => "session lost".to_owned(),
             Event::Subscription { token, change, .. } => {
                 format!("subscription {token}: {change:?}")

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use mcp_jsonrpc::{Deadline, InFlight, RawJson, RequestId};
+use mcp_jsonrpc::{Deadline, InFlight, RequestId};
 use serde_json::value::RawValue;
 
 use super::config::ClientConfig;
-use super::event::{Diagnostic, Event, Output, SubscriptionId};
+use super::event::{Answer, Diagnostic, Event, Output, SubscriptionId};
 use super::exchange::{Arrival, ChannelKind};
 use super::outbound::{Outbound, Queue};
 use super::send::{write_params, write_raw_params};
+use super::server_request::ServerRequests;
 use super::session::{SessionChange, SessionState};
 use super::subscription::Subscriptions;
 use crate::error::{CallFailure, ChannelEnd, PeerFault, UsageError};
@@ -22,6 +23,7 @@ use crate::meta::RequestMeta;
 use crate::method::{self, Method};
 use crate::model::logging::LoggingLevel;
 use crate::quirk::Quirk;
+use crate::rounds::InputAnswers;
 use crate::version::Era;
 
 /// A connection to one server, without what carries its bytes.
@@ -51,6 +53,7 @@ pub struct ClientConnection<T> {
     /// Why the connection gave up by itself.
     pub(super) own_end: Option<ChannelEnd>,
     pub(super) subscriptions: Subscriptions<T>,
+    pub(super) server_requests: ServerRequests,
     pub(super) tool_headers: ToolHeaders,
     /// What modern requests ask for.
     pub(super) log_level: Option<LoggingLevel>,
@@ -80,6 +83,8 @@ pub(super) struct Call<T> {
     pub(super) reports: bool,
     /// The newest progress.
     pub(super) progress: Option<f64>,
+    /// Whether its answer may ask for input (MRTR-01).
+    pub(super) may_be_asked: bool,
     /// What it changes about a session that can be lost.
     pub(super) changes: Option<Box<SessionChange>>,
 }
@@ -94,6 +99,8 @@ pub struct RequestOptions {
     pub progress: bool,
     /// What the host adds to `_meta`. Default: nothing.
     pub meta: RequestMeta,
+    /// Answers to what the server asked when the same request was made before. Default: none.
+    pub input: InputAnswers,
 }
 
 impl<T: Clone> ClientConnection<T> {
@@ -114,6 +121,7 @@ impl<T: Clone> ClientConnection<T> {
             session: SessionState::default(),
             own_end: None,
             subscriptions: Subscriptions::default(),
+            server_requests: ServerRequests::default(),
             tool_headers: ToolHeaders::new(),
             log_level: None,
             scratch: BytesMut::new(),
@@ -413,7 +421,7 @@ impl<T: Clone> ClientConnection<T> {
         &mut self,
         id: RequestId,
         token: T,
-        outcome: Result<RawJson, CallFailure>,
+        outcome: Result<Answer, CallFailure>,
     ) {
         self.events.push_back(Event::Settled { id, token, outcome });
     }
@@ -472,6 +480,7 @@ impl<T: Clone> ClientConnection<T> {
             }
         }
         self.session.restoring = 0;
+        self.forget_server_requests();
     }
 
     fn forget_lifecycle_requests(&mut self) {
@@ -490,9 +499,17 @@ impl<T: Clone> ClientConnection<T> {
 /// # Errors
 /// The failure itself, or [`PeerFault::InvalidResult`] when the result does not have the method's shape.
 pub fn read_result<M: Method>(
-    outcome: Result<RawJson, CallFailure>,
+    outcome: Result<Answer, CallFailure>,
 ) -> Result<M::Result, CallFailure> {
-    let raw = outcome?;
+    let raw = match outcome? {
+        Answer::Complete(raw) => raw,
+        Answer::InputRequired(_) => return Err(CallFailure::Peer(PeerFault::InputNotAllowed)),
+        Answer::Extension { result_type, .. } => {
+            return Err(CallFailure::Peer(PeerFault::UnknownResultType {
+                result_type,
+            }));
+        }
+    };
     M::read(raw.as_str()).map_err(|reason| {
         CallFailure::Peer(PeerFault::InvalidResult {
             method: M::NAME.to_owned(),

@@ -1,5 +1,6 @@
 //! What a connection is told before it starts.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::lifecycle::EraPolicy;
@@ -41,6 +42,11 @@ pub struct ClientConfig {
     /// The id of the first request. Default 1. A connection that goes on where another ended starts higher, so that no
     /// id is ever used twice (C070).
     pub first_request_id: i64,
+    /// Methods of the server that the host answers, in the legacy era: see [`Event::ServerRequest`](super::Event). The
+    /// capability that allows each must stand in `capabilities`. Default: none.
+    pub answers: BTreeSet<String>,
+    /// Values of `resultType` that extensions add, and that `capabilities` declares (JR-42). Default: none.
+    pub result_types: BTreeSet<String>,
     /// Sizes and counts.
     pub limits: ConnectionLimits,
 }
@@ -61,6 +67,8 @@ impl ClientConfig {
             jitter_seed: 0,
             tolerate_older_version: false,
             first_request_id: 1,
+            answers: BTreeSet::new(),
+            result_types: BTreeSet::new(),
             limits: ConnectionLimits::default(),
         }
     }
@@ -81,6 +89,8 @@ pub struct ConnectionLimits {
     pub max_queued_answers: usize,
     /// Most bytes of such answers: a server chooses the ids that they repeat. Default 1 MiB.
     pub max_queued_answer_bytes: usize,
+    /// Most requests of the server that wait for the host's answer. Default 64.
+    pub max_server_requests: usize,
     /// Most subscriptions. Default 64.
     pub max_subscriptions: usize,
     /// Most legacy resource subscriptions that are restored in a new session. Default 1,024.
@@ -95,6 +105,7 @@ impl Default for ConnectionLimits {
             max_queued_bytes: 64 * 1024 * 1024,
             max_queued_answers: 256,
             max_queued_answer_bytes: 1024 * 1024,
+            max_server_requests: 64,
             max_subscriptions: 64,
             max_restored_subscriptions: 1024,
         }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use mcp_jsonrpc::{ErrorObject, MessageFault, RawJson, RequestId};
 
 use super::outbound::Outbound;
+use super::server_request::ServerRequest;
 use crate::error::{CallFailure, Violation};
 use crate::http::HttpFailure;
 use crate::lifecycle::{Agreement, HandshakeError, ReopenAs};
@@ -58,6 +59,11 @@ pub enum Event<T> {
     /// [`handle_channel_opened`](super::ClientConnection::handle_channel_opened) or
     /// [`handle_reopen_failed`](super::ClientConnection::handle_reopen_failed) (C048).
     Reopen(ReopenAs),
+    /// The server asks for something: answer it with [`answer`](super::ClientConnection::answer). Legacy era only; in the
+    /// modern one the server asks in its answer to a request: [`Answer::InputRequired`].
+    ServerRequest(ServerRequest<T>),
+    /// The answer to this [`Event::ServerRequest`] is not wanted any more.
+    ServerRequestCancelled(RequestId),
     /// The server has forgotten the session. Another one is being opened; requests are refused until
     /// [`Event::Ready`] comes again (HTTPL-12).
     SessionLost,
@@ -67,8 +73,8 @@ pub enum Event<T> {
         id: RequestId,
         /// What the caller of the request handed in.
         token: T,
-        /// The raw result, or why there is none.
-        outcome: Result<RawJson, CallFailure>,
+        /// How the server answered, or why there is no answer.
+        outcome: Result<Answer, CallFailure>,
     },
     /// Something happened to a subscription.
     Subscription {
@@ -79,6 +85,37 @@ pub enum Event<T> {
         /// What happened.
         change: SubscriptionChange,
     },
+}
+
+/// How the server answered a request.
+///
+/// In the legacy era every answer is complete (JR-43).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Answer {
+    /// With the result.
+    Complete(RawJson),
+    /// With questions: the request is over, and is to be made again with the answers (MRTR-03). The result as it came:
+    /// see [`InputRound`](crate::rounds::InputRound).
+    InputRequired(RawJson),
+    /// With a result of a type that an extension adds: one of [`ClientConfig::result_types`](super::ClientConfig::result_types).
+    Extension {
+        /// Its `resultType`.
+        result_type: String,
+        /// The result.
+        result: RawJson,
+    },
+}
+
+impl Answer {
+    /// The result as it came, of whatever type.
+    pub fn result(&self) -> &RawJson {
+        match self {
+            Self::Complete(result)
+            | Self::InputRequired(result)
+            | Self::Extension { result, .. } => result,
+        }
+    }
 }
 
 /// A subscription of a connection. It outlives the requests that carry it.
@@ -134,6 +171,16 @@ pub enum ServerNotification {
     ResourcesListChanged,
     /// `notifications/tools/list_changed`.
     ToolsListChanged,
+    /// `notifications/elicitation/complete`: what the person was sent to a web page for is done there (ELIC-23).
+    ElicitationComplete {
+        /// As the elicitation said.
+        elicitation_id: String,
+    },
+    /// `notifications/resources/updated`.
+    ResourceUpdated {
+        /// Which one; it may be a part of the resource that was subscribed to.
+        uri: String,
+    },
     /// Any other (C087).
     Other {
         /// The method.

@@ -161,6 +161,7 @@ impl<T: Clone> ClientConnection<T> {
         failure: &HttpFailure,
     ) {
         self.queue.clear();
+        self.forget_server_requests();
         for (id, pending) in self.in_flight.drain() {
             let Pending::Call(call) = pending else {
                 continue;

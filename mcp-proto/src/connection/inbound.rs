@@ -8,14 +8,14 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use mcp_jsonrpc::frame::NdjsonFrame;
 use mcp_jsonrpc::{
-    ErrorCode, ErrorObject, FaultKind, Incoming, Message, MessageFault, Messages, Notification,
-    RawJson, Request, RequestId, Response, Settled, encode,
+    ErrorObject, FaultKind, Incoming, Message, MessageFault, Messages, Notification, RawJson,
+    RequestId, Response, Settled, encode,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::client::{Call, ClientConnection, Pending};
-use super::event::{Diagnostic, Event, ServerNotification};
+use super::event::{Answer, Diagnostic, Event, ServerNotification};
 use crate::error::{CallFailure, PeerFault, Violation};
 use crate::http::HttpFailure;
 use crate::lifecycle::{Input, Lifecycle, Unanswered};
@@ -137,7 +137,7 @@ impl<T: Clone> ClientConnection<T> {
         now: Instant,
     ) -> Option<Bytes> {
         match message {
-            Message::Request(request) => self.answer(request, waiting),
+            Message::Request(request) => self.asked(request, waiting, now),
             Message::Notification(notification) => {
                 self.handle_notification(notification, now);
                 None
@@ -220,10 +220,10 @@ impl<T: Clone> ClientConnection<T> {
             Reply::Fault(fault) => Err(CallFailure::Peer(fault)),
             Reply::Http(failure) => Err(CallFailure::Http(failure)),
             // In the legacy era `resultType` is a member like any other (JR-43).
-            Reply::Result(result) if modern => check_result_type(&result)
-                .map(|()| result)
+            Reply::Result(result) if modern => self
+                .classify(result, call.may_be_asked)
                 .map_err(CallFailure::Peer),
-            Reply::Result(result) => Ok(result),
+            Reply::Result(result) => Ok(Answer::Complete(result)),
         };
         if let (Ok(_), Some(change)) = (&outcome, call.changes) {
             self.session_changed(*change);
@@ -231,47 +231,28 @@ impl<T: Clone> ClientConnection<T> {
         self.settled(id, call.token, outcome);
     }
 
-    /// Answers a request of the server, or records why not. The pair as for [`Self::handle_one`].
-    fn answer(&mut self, request: Request, (more, more_bytes): (usize, usize)) -> Option<Bytes> {
-        let Request { id, method, .. } = request;
-        let modern = self
-            .agreement
-            .as_ref()
-            .is_some_and(|agreement| agreement.era == Era::Modern);
-        if modern {
-            self.note(Diagnostic::Violation(Violation::RequestInModernEra {
-                method,
-                id,
-            }));
-            return None;
+    /// What a modern result is (JR-40 to JR-42).
+    fn classify(&self, result: RawJson, may_be_asked: bool) -> Result<Answer, PeerFault> {
+        let Some(named) = result_type(&result).map(Cow::into_owned) else {
+            return Ok(Answer::Complete(result));
+        };
+        if named == "input_required" {
+            return if may_be_asked {
+                Ok(Answer::InputRequired(result))
+            } else {
+                Err(PeerFault::InputNotAllowed)
+            };
         }
-        let limits = self.config.limits;
-        let waiting = self.queue.answers() + more;
-        let bytes = self.queue.answer_bytes() + more_bytes;
-        // One answer is always allowed, however long its id is.
-        if waiting >= limits.max_queued_answers
-            || (waiting > 0 && bytes >= limits.max_queued_answer_bytes)
-        {
-            self.note(Diagnostic::Violation(Violation::UnreadAnswers {
-                method,
-                id,
-                waiting,
-            }));
-            return None;
+        if self.config.result_types.contains(&named) {
+            return Ok(Answer::Extension {
+                result_type: named,
+                result,
+            });
         }
-        let mut line = BytesMut::new();
-        if method == "ping" {
-            // In every state, also before the handshake is done (PING-01).
-            encode::result(&mut line, &id, "{}");
-        } else {
-            // Nothing else was declared (JR-11).
-            let error = ErrorObject::new(
-                ErrorCode::METHOD_NOT_FOUND,
-                "this client does not offer that method",
-            );
-            encode::error(&mut line, &id, &error);
-        }
-        Some(line.freeze())
+        let excerpt = mcp_jsonrpc::clean_excerpt(named.as_bytes(), mcp_jsonrpc::MAX_EVIDENCE_BYTES);
+        Err(PeerFault::UnknownResultType {
+            result_type: excerpt,
+        })
     }
 
     fn handle_notification(&mut self, notification: Notification, now: Instant) {
@@ -280,24 +261,31 @@ impl<T: Clone> ClientConnection<T> {
         let params = params.filter(RawJson::is_object);
         match method.as_str() {
             "notifications/progress" => return self.handle_progress(params.as_ref(), now),
-            // Legacy: every request of the server is answered at once, so there is nothing to stop (CAN-04).
-            "notifications/cancelled" => return self.cancelled_by_server(params.as_ref()),
+            "notifications/cancelled" => return self.cancelled_by_server(params.as_ref(), now),
             "notifications/subscriptions/acknowledged" => {
                 return self.acknowledged(params.as_ref(), now);
             }
             _ => self.heard_of_subscription(&method, params.as_ref()),
         }
+        let text = |member: &str| Members::read(params.as_ref()?.as_str())?.text(member);
         let event = match method.as_str() {
-            "notifications/tools/list_changed" => ServerNotification::ToolsListChanged,
-            "notifications/prompts/list_changed" => ServerNotification::PromptsListChanged,
-            "notifications/resources/list_changed" => ServerNotification::ResourcesListChanged,
-            "notifications/message" => match params.as_ref().and_then(|params| params.parse().ok())
-            {
-                Some(message) => ServerNotification::Log(message),
-                None => ServerNotification::Other { method, params },
-            },
-            _ => ServerNotification::Other { method, params },
+            "notifications/elicitation/complete" => text("elicitationId")
+                .map(|elicitation_id| ServerNotification::ElicitationComplete { elicitation_id }),
+            "notifications/resources/updated" => {
+                text("uri").map(|uri| ServerNotification::ResourceUpdated { uri })
+            }
+            "notifications/tools/list_changed" => Some(ServerNotification::ToolsListChanged),
+            "notifications/prompts/list_changed" => Some(ServerNotification::PromptsListChanged),
+            "notifications/resources/list_changed" => {
+                Some(ServerNotification::ResourcesListChanged)
+            }
+            "notifications/message" => params
+                .as_ref()
+                .and_then(|params| params.parse().ok())
+                .map(ServerNotification::Log),
+            _ => None,
         };
+        let event = event.unwrap_or(ServerNotification::Other { method, params });
         self.events.push_back(Event::Notification(event));
     }
 
@@ -374,8 +362,8 @@ impl Reply {
     }
 }
 
-/// Reads `resultType` of a modern result: absent means complete (JR-41).
-fn check_result_type(result: &RawJson) -> Result<(), PeerFault> {
+/// The `resultType` of a modern result; `None` means complete, also when it is absent (JR-41). Raw, if it is no text.
+fn result_type(result: &RawJson) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct Peek<'a> {
         #[serde(rename = "resultType", default, borrow)]
@@ -386,21 +374,11 @@ fn check_result_type(result: &RawJson) -> Result<(), PeerFault> {
         .as_bytes()
         .starts_with(br#"{"resultType":"complete""#)
     {
-        return Ok(());
+        return None;
     }
-    let Ok(Peek {
-        result_type: Some(raw),
-    }) = result.parse_borrowed::<Peek<'_>>()
-    else {
-        return Ok(());
-    };
-    match serde_json::from_str::<Cow<'_, str>>(raw.get()).as_deref() {
-        Ok("complete") => Ok(()),
-        Ok("input_required") => Err(PeerFault::InputNotDeclared),
-        _ => {
-            let result_type =
-                mcp_jsonrpc::clean_excerpt(raw.get().as_bytes(), mcp_jsonrpc::MAX_EVIDENCE_BYTES);
-            Err(PeerFault::UnknownResultType { result_type })
-        }
-    }
+    let raw = result.parse_borrowed::<Peek<'_>>().ok()?.result_type?;
+    let named = serde_json::from_str::<Cow<'_, str>>(raw.get());
+    named
+        .map_or(Some(Cow::Borrowed(raw.get())), Some)
+        .filter(|named| named != "complete")
 }

@@ -10,15 +10,17 @@ mod exchange;
 mod inbound;
 mod outbound;
 mod send;
+mod server_request;
 mod session;
 mod subscription;
 
 pub use client::{ClientConnection, RequestOptions, read_result};
 pub use config::{ClientConfig, ConnectionLimits};
 pub use event::{
-    Diagnostic, Event, Output, ServerNotification, SubscriptionChange, SubscriptionEnd,
+    Answer, Diagnostic, Event, Output, ServerNotification, SubscriptionChange, SubscriptionEnd,
     SubscriptionId,
 };
 pub use exchange::{ChannelKind, ExchangeMessage};
 pub use outbound::{ExchangeHead, Outbound, OutboundKind};
+pub use server_request::ServerRequest;
 pub use session::MAX_SESSION_LOSSES;

@@ -16,7 +16,7 @@ use crate::http;
 use crate::lifecycle::EraPolicy;
 use crate::members::Members;
 use crate::meta::{self, MetaParts};
-use crate::method::RawParams;
+use crate::method::{self, RawParams};
 use crate::model::lifecycle::InitializeParams;
 use crate::version::{Era, ProtocolVersion};
 
@@ -57,6 +57,7 @@ impl<T: Clone> ClientConnection<T> {
         encode::request(&mut self.scratch, &id, method, |out| {
             params.start = out.len();
             let own = write(out)?;
+            options.input.splice(out, params.start);
             parts.splice(out, params.start, &own);
             params.end = out.len();
             Ok(())
@@ -80,6 +81,7 @@ impl<T: Clone> ClientConnection<T> {
             sent: false,
             reports: options.progress,
             progress: None,
+            may_be_asked: method::may_be_asked(method),
             changes: changes.map(Box::new),
         };
         let id = self

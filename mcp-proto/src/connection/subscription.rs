@@ -297,14 +297,19 @@ impl<T: Clone> ClientConnection<T> {
         Some(id.canonical_number().map_or(id, RequestId::Number))
     }
 
-    /// `notifications/cancelled`: in the modern era valid for a subscription only (CAN-05).
-    pub(super) fn cancelled_by_server(&mut self, params: Option<&RawJson>) {
+    /// `notifications/cancelled`: about a request of the server in the legacy era (CAN-04), about a subscription in the
+    /// modern one (CAN-05).
+    pub(super) fn cancelled_by_server(&mut self, params: Option<&RawJson>, now: Instant) {
         let id = params
             .and_then(|params| Members::read(params.as_str()))
             .and_then(|members| RequestId::from_json(members.get("requestId")?.get()));
-        let Some(id) = id.map(|id| id.canonical_number().map_or(id, RequestId::Number)) else {
+        let Some(id) = id else {
             return;
         };
+        if self.server_took_back(&id, now) {
+            return;
+        }
+        let id = id.canonical_number().map_or(id, RequestId::Number);
         if let Some((subscription, _)) = self.subscriptions.find(&id) {
             self.in_flight.abandon(&id);
             self.abort(&id);

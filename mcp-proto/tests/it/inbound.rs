@@ -390,7 +390,6 @@ fn jr_40_to_jr_43_result_types() {
         (r#"{"resultType":"complete"}"#, true),
         (r#"{"content":[],"resultType":"complete"}"#, true),
         (r#"{"resultType":null}"#, true),
-        (r#"{"resultType":"input_required"}"#, false),
         (r#"{"content":[],"resultType":"task"}"#, false),
         (r#"{"resultType":7}"#, false),
     ];

@@ -6,6 +6,7 @@
     reason = "a test needs some instant to start from"
 )]
 
+mod asked;
 mod calls;
 mod exchanges;
 mod inbound;
