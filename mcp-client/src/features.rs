@@ -7,7 +7,7 @@ use mcp_proto::method::{
     SetLogLevel,
 };
 use mcp_proto::model::completion::{CompleteParams, CompleteResult, CompletionReference};
-use mcp_proto::model::logging::{LoggingLevel, SetLevelParams};
+use mcp_proto::model::deprecated::logging::{LoggingLevel, SetLevelParams};
 use mcp_proto::model::prompt::{GetPromptParams, GetPromptResult, Prompt};
 use mcp_proto::model::resource::{ReadResourceResult, Resource, ResourceParams, ResourceTemplate};
 use mcp_proto::{Era, ProtocolVersion};

@@ -32,8 +32,10 @@
 mod answerers;
 mod catalogue;
 mod client;
+mod deprecated;
 mod diagnostics;
 mod driver;
+mod elicitation;
 #[cfg(feature = "http")]
 mod era_memory;
 mod error;
@@ -58,6 +60,7 @@ pub mod transport;
 pub use catalogue::ToolList;
 pub use client::{Client, Round};
 pub use diagnostics::{Diagnostics, MAX_NOISE_EXAMPLES, MAX_VIOLATION_EXAMPLES};
+pub use elicitation::WebPage;
 pub use error::{Error, ErrorKind, Sent, Stage};
 pub use evidence::Evidence;
 pub use handlers::{Asked, HandlerError, Occasion};

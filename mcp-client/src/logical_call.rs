@@ -194,7 +194,8 @@ impl<'a> LogicalCall<'a> {
             self.input = round.answered([]);
             return Ok(());
         }
-        let answers = shared.answer_all(&round.questions, self.about);
+        let version = self.client.agreement().version.clone();
+        let answers = shared.answer_all(&round.questions, self.about, &version);
         let answers = self.budget.wait_for_person(answers).await;
         let answers =
             answers.map_err(|(method, error)| self.not_answered(&method, error.to_string()))?;

@@ -10,6 +10,8 @@ use mcp_proto::model::page::PageLimits;
 use mcp_proto::rounds::InputAnswers;
 use serde_json::value::RawValue;
 
+use crate::deprecated::Roots;
+use crate::elicitation::ElicitationHandlers;
 use crate::handlers::{Asked, HandlerError, Handlers};
 use crate::progress::ProgressSender;
 
@@ -36,6 +38,8 @@ pub struct ClientOptions {
     /// clocks of the call that waits for it stand still meanwhile.
     pub answer_timeout: Duration,
     pub(crate) handlers: Handlers,
+    pub(crate) elicitation: ElicitationHandlers,
+    pub(crate) roots: Option<Roots>,
 }
 
 impl ClientOptions {
@@ -54,6 +58,8 @@ impl ClientOptions {
             max_rounds: 32,
             answer_timeout: Duration::from_secs(600),
             handlers: Handlers::default(),
+            elicitation: ElicitationHandlers::default(),
+            roots: None,
         }
     }
 

@@ -15,7 +15,7 @@ use mcp_proto::connection::{
 };
 use mcp_proto::lifecycle::{Agreement, HandshakeError, ReopenAs};
 use mcp_proto::method::Method;
-use mcp_proto::{CallFailure, ChannelEnd, UsageError};
+use mcp_proto::{CallFailure, ChannelEnd, ProtocolVersion, UsageError};
 use serde_json::value::RawValue;
 use slab::Slab;
 use tokio::sync::Notify;
@@ -133,7 +133,8 @@ pub(crate) fn now() -> Instant {
 }
 
 impl Shared {
-    pub(crate) fn new(server: Arc<str>, options: ClientOptions, redactor: Redactor) -> Self {
+    pub(crate) fn new(server: Arc<str>, mut options: ClientOptions, redactor: Redactor) -> Self {
+        options.detach_roots();
         let state = State {
             connection: ClientConnection::new(options.config.clone()),
             phase: Phase::Starting,
@@ -392,6 +393,12 @@ impl State {
                     let asked = Asked {
                         server: Arc::clone(server),
                         occasion: call.and_then(|call| call.occasion.as_deref().cloned()),
+                        version: self
+                            .connection
+                            .agreement()
+                            .map_or(ProtocolVersion::NEWEST_LEGACY, |agreement| {
+                                agreement.version.clone()
+                            }),
                         params: request.params,
                     };
                     self.asking

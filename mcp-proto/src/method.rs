@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::model::completion::{CompleteParams, CompleteResult};
-use crate::model::logging::SetLevelParams;
+use crate::model::deprecated::logging::SetLevelParams;
 use crate::model::page::{ListEntry, ListParams, Page};
 use crate::model::prompt::{GetPromptParams, GetPromptResult, Prompt};
 use crate::model::resource::{ReadResourceResult, Resource, ResourceParams, ResourceTemplate};

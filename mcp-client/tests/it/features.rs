@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mcp_client::mcp_proto::connection::ServerNotification;
 use mcp_client::mcp_proto::model::completion::CompletionReference;
-use mcp_client::mcp_proto::model::logging::LoggingLevel;
+use mcp_client::mcp_proto::model::deprecated::logging::LoggingLevel;
 use mcp_client::{Client, ErrorKind, ListNote, Notice};
 use mcp_testkit::pair::{Peer, Reaction, say};
 use serde_json::{Value, json};

@@ -96,6 +96,15 @@ pub(crate) async fn connect(
     (Client::connect(connector, options()).await.unwrap(), log)
 }
 
+/// As [`connect`], with options.
+pub(crate) async fn connect_with(
+    options: ClientOptions,
+    script: impl FnMut(&Value) -> Vec<Reaction> + Send + 'static,
+) -> (Client, Arc<Log>) {
+    let (connector, log) = Scripted::new(script);
+    (Client::connect(connector, options).await.unwrap(), log)
+}
+
 pub(crate) fn options() -> ClientOptions {
     ClientOptions::new("test", "1.0").with_name("scripted")
 }

@@ -10,7 +10,7 @@ use super::server_request::ServerRequest;
 use crate::error::{CallFailure, Violation};
 use crate::http::HttpFailure;
 use crate::lifecycle::{Agreement, HandshakeError, ReopenAs};
-use crate::model::logging::LogMessage;
+use crate::model::deprecated::logging::LogMessage;
 use crate::model::progress::Progress;
 use crate::model::subscription::ListenFilter;
 use crate::quirk::Quirk;

@@ -377,8 +377,6 @@ fn result_type(result: &RawJson) -> Option<Cow<'_, str>> {
         return None;
     }
     let raw = result.parse_borrowed::<Peek<'_>>().ok()?.result_type?;
-    let named = serde_json::from_str::<Cow<'_, str>>(raw.get());
-    named
-        .map_or(Some(Cow::Borrowed(raw.get())), Some)
-        .filter(|named| named != "complete")
+    let named = serde_json::from_str::<Cow<'_, str>>(raw.get()).unwrap_or(Cow::Borrowed(raw.get()));
+    Some(named).filter(|named| named != "complete")
 }

@@ -141,6 +141,14 @@ impl ContentExtra {
 }
 
 impl ContentBlock {
+    /// A `text` block.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(TextContent {
+            text: text.into(),
+            extra: ContentExtra::default(),
+        })
+    }
+
     /// Reads a block; what is no known block comes out as [`ContentBlock::Unknown`].
     pub(crate) fn read(text: &str) -> Self {
         let members = Members::read(text);

@@ -7,9 +7,10 @@
 pub mod capability;
 pub mod completion;
 pub mod content;
+pub mod deprecated;
+pub mod elicitation;
 pub mod implementation;
 pub mod lifecycle;
-pub mod logging;
 pub mod page;
 pub mod progress;
 pub mod prompt;
