@@ -98,9 +98,6 @@ pub struct HandlerError {
     reason: String,
 }
 
-/// The code for a request that a person turned down (SAMP-12).
-const USER_REFUSED: ErrorCode = ErrorCode::new(-1);
-
 impl HandlerError {
     /// It can't be answered. The server is told the reason: no secrets in it.
     pub fn failed(reason: impl Into<String>) -> Self {
@@ -110,10 +107,10 @@ impl HandlerError {
         }
     }
 
-    /// A person said no.
+    /// A person said no (SAMP-12).
     pub fn refused(reason: impl Into<String>) -> Self {
         Self {
-            code: USER_REFUSED,
+            code: mcp_proto::code::USER_REJECTED,
             reason: reason.into(),
         }
     }

@@ -531,3 +531,67 @@ async fn legacy_servers_are_told_of_changed_roots() {
     let (client, log) = connect_with(options(), ping(LEGACY)).await;
     assert_eq!(changed(&client, &log).await, 0, "none were offered");
 }
+
+/// A server that wants a person to pay before each call, until so many calls were refused.
+fn paid(refusals: usize) -> impl FnMut(&Value) -> Vec<Reaction> + Send + 'static {
+    let mut left = refusals;
+    let mut base = asking(LEGACY, "roots/list", json!({}));
+    move |message| {
+        if message["method"] != "tools/call" {
+            return base(message);
+        }
+        let id = &message["id"];
+        if left == 0 {
+            return vec![result(id, &json!({"content": []}))];
+        }
+        left -= 1;
+        let page = json!({"mode": "url", "message": "Pay", "url": "https://pay.example/7", "elicitationId": "e7"});
+        let error =
+            json!({"code": -32042, "message": "pay first", "data": {"elicitations": [page]}});
+        vec![say(
+            json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string()
+        )]
+    }
+}
+
+/// ELIC-23, ELIC-30.
+#[tokio::test(start_paused = true)]
+async fn a_person_is_sent_to_a_page_once_and_the_call_made_again() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let options = |answer: UrlAnswer| {
+        let asked = Arc::clone(&asked);
+        options().with_url_elicitation(move |_| {
+            asked.fetch_add(1, Ordering::Relaxed);
+            async move { Ok(answer) }
+        })
+    };
+    // The server says when it is done.
+    let (client, log) = connect_with(options(UrlAnswer::Accept), paid(1)).await;
+    let begun = tokio::time::Instant::now();
+    let caller = client.clone();
+    let call = tokio::spawn(async move { caller.call_tool("t", &json!({})).await });
+    until(|| asked.load(Ordering::Relaxed) == 1).await;
+    for id in ["other", "e7"] {
+        log.say(
+            &json!({"jsonrpc": "2.0", "method": "notifications/elicitation/complete",
+                "params": {"elicitationId": id}})
+            .to_string(),
+        );
+    }
+    call.await.unwrap().unwrap();
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+
+    // It does not say: it is asked now and then, the person is not.
+    let (client, log) = connect_with(options(UrlAnswer::Accept), paid(4)).await;
+    client.call_tool("t", &json!({})).await.unwrap();
+    assert_eq!(log.count("tools/call"), 5);
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
+
+    // The person does not want to, or the host can't ask.
+    for options in [options(UrlAnswer::Decline), crate::scripted::options()] {
+        let (client, log) = connect_with(options, paid(4)).await;
+        let error = client.call_tool("t", &json!({})).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rpc);
+        assert_eq!(log.count("tools/call"), 1);
+    }
+}

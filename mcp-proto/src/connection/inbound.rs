@@ -377,6 +377,7 @@ fn result_type(result: &RawJson) -> Option<Cow<'_, str>> {
         return None;
     }
     let raw = result.parse_borrowed::<Peek<'_>>().ok()?.result_type?;
-    let named = serde_json::from_str::<Cow<'_, str>>(raw.get()).unwrap_or(Cow::Borrowed(raw.get()));
+    let named = serde_json::from_str::<Cow<'_, str>>(raw.get())
+        .unwrap_or_else(|_| Cow::Borrowed(raw.get()));
     Some(named).filter(|named| named != "complete")
 }
