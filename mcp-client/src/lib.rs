@@ -31,6 +31,7 @@
 
 mod answerers;
 mod catalogue;
+mod changes;
 mod client;
 mod deprecated;
 mod diagnostics;
@@ -58,6 +59,7 @@ mod tools;
 pub mod transport;
 
 pub use catalogue::ToolList;
+pub use changes::{Change, Changes};
 pub use client::{Client, Round};
 pub use diagnostics::{Diagnostics, MAX_NOISE_EXAMPLES, MAX_VIOLATION_EXAMPLES};
 pub use elicitation::WebPage;

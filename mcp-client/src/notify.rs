@@ -47,7 +47,7 @@ impl Notifications {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Notice>> {
+    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Notice>> {
         let mut queue = lock(&self.0);
         if queue.lost > 0 {
             return Poll::Ready(Some(Notice::Lagged(std::mem::take(&mut queue.lost))));

@@ -21,6 +21,7 @@ use slab::Slab;
 use tokio::sync::Notify;
 
 use crate::catalogue::CatalogueState;
+use crate::changes::WatchedResources;
 use crate::diagnostics::Diagnostics;
 use crate::evidence::Evidence;
 use crate::handlers::{Asked, Occasion};
@@ -35,6 +36,9 @@ use crate::transport::{CloseReport, OpenError};
 /// The table slot of a call.
 pub(crate) type Slot = usize;
 
+/// The token of what belongs to no call.
+pub(crate) const NO_SLOT: Slot = usize::MAX;
+
 /// Shared by everything that belongs to one client.
 pub(crate) struct Shared {
     pub(crate) server: Arc<str>,
@@ -48,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) progress: Notify,
     /// Lets one refresh of the tool list run at a time.
     pub(crate) refresh: tokio::sync::Mutex<()>,
+    /// Lets one legacy subscription come about at a time.
+    pub(crate) subscribing: tokio::sync::Mutex<()>,
     /// The server asks for something, or takes that back: see [`State::asking`].
     asked: AtomicBool,
     /// An agreement came about that the channel was not told of yet.
@@ -62,6 +68,7 @@ pub(crate) struct State {
     /// What the channel says about itself.
     pub(crate) facts: Vec<(&'static str, String)>,
     pub(crate) subscriptions: SubscriptionSlots,
+    pub(crate) watched_resources: WatchedResources,
     /// The subscription that keeps lists fresh in the modern era (C180).
     pub(crate) watch: Option<SubscriptionId>,
     /// What the server asks for by requests of its own, until the driver takes it.
@@ -141,6 +148,7 @@ impl Shared {
             agreement: None,
             facts: Vec::new(),
             subscriptions: SubscriptionSlots::default(),
+            watched_resources: WatchedResources::default(),
             watch: None,
             asking: Vec::new(),
             close_requested: false,
@@ -161,6 +169,7 @@ impl Shared {
             attention: Notify::new(),
             progress: Notify::new(),
             refresh: tokio::sync::Mutex::new(()),
+            subscribing: tokio::sync::Mutex::new(()),
             asked: AtomicBool::new(false),
             newly_agreed: AtomicBool::new(false),
         }

@@ -15,21 +15,10 @@ use mcp_testkit::pair::{Reaction, say};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::scripted::{Log, connect_with, options};
+use crate::scripted::{Log, VERSIONS, connect_with, options, result};
 
-const VERSIONS: [&str; 5] = [
-    "2024-11-05",
-    "2025-03-26",
-    "2025-06-18",
-    "2025-11-25",
-    "2026-07-28",
-];
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
-
-fn result(id: &Value, result: &Value) -> Reaction {
-    say(json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string())
-}
 
 /// A server that asks this before it carries a call out, in its version's way. The result of the call repeats the answer, or
 /// the error.

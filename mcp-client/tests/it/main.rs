@@ -5,6 +5,7 @@
 mod asked;
 mod calls;
 mod catalogue;
+mod changes;
 mod ends;
 mod features;
 #[cfg(feature = "http")]
