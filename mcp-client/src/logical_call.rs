@@ -268,8 +268,10 @@ impl<'a> LogicalCall<'a> {
         self.count_round()?;
         let round = InputRound::read(round, &shared.options.config.answers)
             .map_err(|fault| self.failed(CallFailure::Peer(fault)))?;
-        let pages = round.questions.iter().filter(|question| is_page(question));
-        let comes_again = pages.fold(false, |again, page| !self.is_new_page(page) || again);
+        let mut comes_again = false;
+        for page in round.questions.iter().filter(|question| is_page(question)) {
+            comes_again |= !self.is_new_page(page);
+        }
         // Without questions it is busy (MRTR-11).
         if round.questions.is_empty() || comes_again {
             let wait = tokio::time::sleep(self.pace.next_delay());
