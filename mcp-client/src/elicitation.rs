@@ -133,8 +133,8 @@ impl ElicitationHandlers {
             Elicitation::Form(form) => {
                 let handler = self.form.ok_or_else(|| undeclared("forms"))?;
                 let schema = form.schema.clone();
-                let answer = handler(asked.with(form)).await?;
-                if let FormAnswer::Accept(content) = &answer {
+                let mut answer = handler(asked.with(form)).await?;
+                if let FormAnswer::Accept(content) = &mut answer {
                     schema.check(content).map_err(|problems| {
                         let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
                         let problems = problems.join(", ");
@@ -142,6 +142,7 @@ impl ElicitationHandlers {
                             "the answer does not fit the form: {problems}"
                         ))
                     })?;
+                    *content = schema.normalized(content);
                 }
                 json(&answer)
             }

@@ -154,7 +154,7 @@ pub(crate) fn only_in(method: &str) -> Option<Era> {
         | "tasks/list"
         | "notifications/initialized"
         | "notifications/roots/list_changed" => Some(Era::Legacy),
-        "server/discover" | "subscriptions/listen" => Some(Era::Modern),
+        "server/discover" | "subscriptions/listen" | "tasks/update" => Some(Era::Modern),
         _ => None,
     }
 }

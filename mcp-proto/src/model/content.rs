@@ -214,7 +214,7 @@ impl ContentBlock {
 }
 
 /// A size: integral floats count (C150), anything else is no size.
-fn whole_number(text: &str) -> Option<u64> {
+pub(crate) fn whole_number(text: &str) -> Option<u64> {
     match mcp_jsonrpc::RequestId::from_json(text)? {
         mcp_jsonrpc::RequestId::Number(number) => u64::try_from(number).ok(),
         mcp_jsonrpc::RequestId::String(_) => None,

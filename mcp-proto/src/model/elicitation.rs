@@ -11,11 +11,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use mcp_jsonrpc::RequestId;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
 use crate::members::Members;
+use crate::model::content::whole_number;
 
 /// Most fields of a form.
 pub const MAX_FORM_FIELDS: usize = 256;
@@ -43,6 +45,8 @@ pub struct FormElicitation {
     pub schema: FormSchema,
     /// The form as it came.
     pub raw_schema: Box<RawValue>,
+    /// `_meta`, raw.
+    pub meta: Option<Box<RawValue>>,
 }
 
 /// A question by a web page.
@@ -55,6 +59,8 @@ pub struct UrlElicitation {
     pub url: String,
     /// Names it in a later `notifications/elicitation/complete`. 2025-11-25 only.
     pub elicitation_id: Option<String>,
+    /// `_meta`, raw.
+    pub meta: Option<Box<RawValue>>,
 }
 
 impl Elicitation {
@@ -65,6 +71,7 @@ impl Elicitation {
     pub fn read(params: &str) -> Result<Self, String> {
         let members = Members::read(params).ok_or("the parameters are no object")?;
         let message = members.text("message").unwrap_or_default();
+        let meta = members.get("_meta").map(ToOwned::to_owned);
         match members.text("mode").as_deref() {
             None | Some("form") => {
                 let raw = members
@@ -74,12 +81,14 @@ impl Elicitation {
                     message,
                     schema: FormSchema::read(raw.get())?,
                     raw_schema: raw.to_owned(),
+                    meta,
                 }))
             }
             Some("url") => Ok(Self::Url(UrlElicitation {
                 message,
                 url: members.text("url").ok_or("there is no url")?,
                 elicitation_id: members.text("elicitationId"),
+                meta,
             })),
             Some(other) => {
                 let shown = mcp_jsonrpc::clean_excerpt(other.as_bytes(), MAX_SHOWN_BYTES);
@@ -152,13 +161,13 @@ pub enum FieldKind {
 }
 
 /// Limits of a number, both included.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct NumberRange {
     /// The least.
-    pub minimum: Option<f64>,
+    pub minimum: Option<Number>,
     /// The greatest.
-    pub maximum: Option<f64>,
+    pub maximum: Option<Number>,
 }
 
 /// What a text must look like.
@@ -381,7 +390,12 @@ impl FormSchema {
     /// A fragment that says what is wrong: it is no object with properties, or it has too many.
     pub fn read(schema: &str) -> Result<Self, String> {
         let members = Members::read(schema).ok_or("requestedSchema is no object")?;
-        let required: Vec<String> = members.parse("required").unwrap_or_default();
+        let required: Vec<String> = match members.get("required") {
+            Some(raw) => {
+                serde_json::from_str(raw.get()).map_err(|_| "required is no list of names")?
+            }
+            None => Vec::new(),
+        };
         let properties = match members.get("properties") {
             Some(raw) => Members::read(raw.get()).ok_or("properties is no object")?.0,
             None => Vec::new(),
@@ -413,6 +427,32 @@ impl FormSchema {
             .iter()
             .filter_map(|field| Some((field.name.clone(), field.default.clone()?)));
         FormContent(defaults.collect())
+    }
+
+    /// An answer as servers expect it: whole numbers without a fraction of zero where the field wants them (ELIC-08).
+    #[must_use]
+    pub fn normalized(&self, content: &FormContent) -> FormContent {
+        let whole = |name: &str, value: &FieldValue| match (self.field(name)?, value) {
+            (
+                FormField {
+                    kind: FieldKind::Integer(_),
+                    ..
+                },
+                FieldValue::Number(number),
+            ) => {
+                let whole = RequestId::from_json(&number.to_string())?;
+                match whole {
+                    RequestId::Number(number) => Some(FieldValue::from(number)),
+                    RequestId::String(_) => None,
+                }
+            }
+            _ => None,
+        };
+        let fields = content.iter().map(|(name, value)| {
+            let value = whole(name, value).unwrap_or_else(|| value.clone());
+            (name.to_owned(), value)
+        });
+        FormContent(fields.collect())
     }
 
     /// Whether an answer may leave (ELIC-08): each required field filled in, each value as its field wants it, no others.
@@ -475,6 +515,7 @@ impl FormField {
 impl FieldKind {
     /// `None` for what the protocol does not know.
     fn read(members: &Members<'_>) -> Option<Self> {
+        let count = |name| whole_number(members.get(name)?.get());
         let range = || NumberRange {
             minimum: members.parse("minimum"),
             maximum: members.parse("maximum"),
@@ -487,16 +528,16 @@ impl FieldKind {
                 let items = Members::read(members.get("items")?.get())?;
                 Some(Self::Choices {
                     choices: choices(&items)?,
-                    min_items: members.parse("minItems"),
-                    max_items: members.parse("maxItems"),
+                    min_items: count("minItems"),
+                    max_items: count("maxItems"),
                 })
             }
             Some("string") | None => match choices(members) {
                 Some(choices) => Some(Self::Choice(choices)),
                 // Without a type it is nothing known.
                 None => members.text("type").map(|_| Self::Text {
-                    min_length: members.parse("minLength"),
-                    max_length: members.parse("maxLength"),
+                    min_length: count("minLength"),
+                    max_length: count("maxLength"),
                     format: members
                         .text("format")
                         .and_then(|name| TextFormat::named(&name)),
@@ -551,6 +592,9 @@ impl FieldKind {
 fn choices(members: &Members<'_>) -> Option<Vec<FieldChoice>> {
     if let Some(values) = members.parse::<Vec<String>>("enum") {
         let names: Vec<String> = members.parse("enumNames").unwrap_or_default();
+        // With another count nobody knows which name belongs to what.
+        let fits = names.len() == values.len();
+        let names = if fits { names } else { Vec::new() };
         let titles = names.into_iter().map(Some).chain(std::iter::repeat(None));
         let choices = values.into_iter().zip(titles);
         return Some(
@@ -596,13 +640,25 @@ fn is_whole(number: &Number) -> bool {
 }
 
 impl NumberRange {
-    fn check(self, number: &Number) -> Result<(), String> {
-        let value = number.as_f64().unwrap_or(f64::NAN);
-        match (self.minimum, self.maximum) {
-            (Some(minimum), _) if value < minimum => Err(format!("must be at least {minimum}")),
-            (_, Some(maximum)) if value > maximum => Err(format!("must be at most {maximum}")),
+    fn check(&self, number: &Number) -> Result<(), String> {
+        let (minimum, maximum) = (self.minimum.as_ref(), self.maximum.as_ref());
+        match (minimum, maximum) {
+            (Some(minimum), _) if is_less(number, minimum) => {
+                Err(format!("must be at least {minimum}"))
+            }
+            (_, Some(maximum)) if is_less(maximum, number) => {
+                Err(format!("must be at most {maximum}"))
+            }
             _ => Ok(()),
         }
+    }
+}
+
+/// Compares whole numbers exactly, where floating point would round them.
+fn is_less(one: &Number, other: &Number) -> bool {
+    match (one.as_i128(), other.as_i128()) {
+        (Some(one), Some(other)) => one < other,
+        _ => one.as_f64() < other.as_f64(),
     }
 }
 
@@ -732,7 +788,8 @@ mod tests {
             "n": {"type": "number", "default": 0.5},
             "b": {"type": "boolean", "default": true},
             "plain": {"type": "string", "enum": ["x", "y"], "default": "y"},
-            "named": {"type": "string", "enum": ["x", "y"], "enumNames": ["Ex"]},
+            "named": {"type": "string", "enum": ["x", "y"], "enumNames": ["Ex", "Why"]},
+            "misnamed": {"type": "string", "enum": ["x", "y"], "enumNames": ["Ex"]},
             "titled": {"type": "string", "oneOf": [{"const": "x", "title": "Ex"}]},
             "many": {"type": "array", "items": {"type": "string", "enum": ["x", "y"]}, "minItems": 1, "default": ["x"]},
             "titles": {"type": "array", "items": {"anyOf": [{"const": "x", "title": "Ex"}]}, "maxItems": 2},
@@ -742,7 +799,7 @@ mod tests {
         }}));
         let names: Vec<_> = schema.fields.iter().map(|field| &*field.name).collect();
         // A map of JSON texts has them in the order of names here; a server's order is kept all the same.
-        assert_eq!(names.len(), 12);
+        assert_eq!(names.len(), 13);
         let labels = |name: &str| match &schema.field(name).unwrap().kind {
             FieldKind::Choice(choices) | FieldKind::Choices { choices, .. } => choices
                 .iter()
@@ -751,7 +808,8 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(labels("plain"), ["x=x", "y=y"]);
-        assert_eq!(labels("named"), ["x=Ex", "y=y"]);
+        assert_eq!(labels("named"), ["x=Ex", "y=Why"]);
+        assert_eq!(labels("misnamed"), ["x=x", "y=y"]);
         assert_eq!(labels("titled"), ["x=Ex"]);
         assert_eq!(labels("many"), ["x=x", "y=y"]);
         assert_eq!(labels("titles"), ["x=Ex"]);
@@ -888,6 +946,10 @@ mod tests {
             );
             assert!(problem.contains(expected), "{property} {value}: {problem}");
         }
+        let schema =
+            form(&json!({"properties": {"i": {"type": "integer"}, "n": {"type": "number"}}}));
+        let normalized = schema.normalized(&content(&json!({"i": 3.0, "n": 3.0})));
+        assert_eq!(json!(normalized).to_string(), r#"{"i":3,"n":3.0}"#);
         let schema = form(&json!({"properties": {"f": {"type": "string"}}, "required": ["f"]}));
         let problems = schema.check(&content(&json!({"g": "secret"}))).unwrap_err();
         let shown: Vec<_> = problems.iter().map(ToString::to_string).collect();
@@ -919,6 +981,10 @@ mod tests {
             ("{}", "no requestedSchema"),
             (r#"{"requestedSchema":[]}"#, "no object"),
             (r#"{"requestedSchema":{"properties":7}}"#, "no object"),
+            (
+                r#"{"requestedSchema":{"required":"a"}}"#,
+                "no list of names",
+            ),
             (r#"{"mode":"url"}"#, "no url"),
             (r#"{"mode":"voice"}"#, "no mode \"voice\""),
         ];
