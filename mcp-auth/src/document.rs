@@ -28,6 +28,10 @@ impl Document {
         serde_json::from_slice(body).ok().map(Self)
     }
 
+    pub(crate) fn of(object: Map<String, Value>) -> Self {
+        Self(object)
+    }
+
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.as_str().filter(|text| !text.is_empty())
     }

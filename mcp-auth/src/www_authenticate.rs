@@ -5,6 +5,8 @@
 //! unquoted addresses, missing commas between parameters, a quote that is never closed. Input is bounded; nothing here
 //! fails, since a challenge that can't be read is a server that gives no hints.
 
+use serde::{Deserialize, Serialize};
+
 use crate::evidence::shown;
 use crate::scope::ScopeSet;
 
@@ -38,7 +40,10 @@ impl Challenge {
 }
 
 /// How a token is sent.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum TokenScheme {
     /// `Authorization: Bearer` (RFC 6750).
