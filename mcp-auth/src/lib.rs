@@ -9,6 +9,7 @@ pub mod dpop;
 pub mod error;
 pub mod evidence;
 pub mod fetch_policy;
+pub mod flow;
 pub mod http;
 pub mod pkce;
 pub mod policy;
