@@ -85,11 +85,16 @@ impl AuthFlow {
                 Fault::NoMetadata,
             ));
         }
-        self.note_override(Override::LegacyDiscovery);
         self.resource = Some(ResourceMetadata {
             resource: canonical_resource(&self.config.endpoint),
             ..ResourceMetadata::default()
         });
+        self.find_legacy_server(now)
+    }
+
+    /// The server's own origin (AUTH-08).
+    fn find_legacy_server(&mut self, now: u64) -> Step {
+        self.note_override(Override::LegacyDiscovery);
         self.next_server(
             ServerSearch {
                 issuer: server_metadata::legacy_issuer(&self.config.endpoint),
@@ -131,9 +136,12 @@ impl AuthFlow {
         let preferred: Vec<String> = self.known_issuers();
         let issuer = metadata
             .choose(preferred.iter().map(String::as_str))
-            .map_err(at)?
-            .to_owned();
+            .map(str::to_owned);
         self.resource = Some(metadata);
+        let issuer = match issuer {
+            Err(_) if policy.legacy_discovery => return self.find_legacy_server(now),
+            issuer => issuer.map_err(at)?,
+        };
         if self.start.reason == Reason::Unauthorized
             && self.can_refresh()
             && self.tokens_are_of(&issuer)
