@@ -8,10 +8,13 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
+use crate::dpop::DpopProver;
+use crate::error::Fault;
 use crate::resource_metadata::canonical_resource;
 use crate::scope::ScopeSet;
 use crate::secret::Secret;
 use crate::server_metadata::ClientAuthMethod;
+use crate::signing::SigningKey;
 use crate::www_authenticate::TokenScheme;
 
 /// Seconds before its end at which a token is renewed: for clocks that differ and requests that take their time.
@@ -197,6 +200,20 @@ impl TokenSet {
         ))
     }
 
+    /// What makes the proofs that go with it, for a token that is bound to a key.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault::Signing`] if the stored key can't be read.
+    pub fn prover(&self) -> Result<Option<DpopProver>, Fault> {
+        let key = self
+            .dpop_key
+            .as_ref()
+            .filter(|_| self.scheme == TokenScheme::Dpop);
+        key.map(|key| SigningKey::from_pkcs8(key).and_then(DpopProver::new))
+            .transpose()
+    }
+
     /// Whether it should be renewed before it is used again. A token that lives for less than twice the margin is used for
     /// half of it at least, so that it is not renewed before every request.
     pub fn is_due(&self, now: u64) -> bool {
@@ -301,6 +318,17 @@ pub(crate) mod tests {
                 "{registration:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_bound_token_brings_its_key() {
+        let mut tokens = tokens();
+        assert!(tokens.prover().unwrap().is_none());
+        tokens.scheme = TokenScheme::Dpop;
+        tokens.dpop_key = Some(SigningKey::generate().unwrap());
+        assert!(tokens.prover().unwrap().is_some());
+        tokens.dpop_key = Some(Secret::new("broken"));
+        assert!(tokens.prover().is_err());
     }
 
     #[test]

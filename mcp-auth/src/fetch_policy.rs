@@ -195,6 +195,11 @@ impl FetchPolicy {
     }
 }
 
+/// Whether tokens may be sent to a server at all: over https, or on loopback (C228).
+pub(crate) fn takes_tokens(endpoint: &Url) -> bool {
+    endpoint.scheme() == "https" || Reach::of_host(endpoint) == Some(Reach::Loopback)
+}
+
 /// Judges an address that is to be opened in a browser: only its form, since a person looks at it (AUTH-36, C197). Open
 /// it without a shell: it may hold any character that an address can hold.
 ///
@@ -366,8 +371,10 @@ mod tests {
 
     #[test]
     fn an_override_opens_the_network_but_not_plain_http() {
-        let mut policy = AuthPolicy::default();
-        policy.allow_private_network = true;
+        let policy = AuthPolicy {
+            allow_private_network: true,
+            ..AuthPolicy::default()
+        };
         let endpoint = Url::parse("https://mcp.example/").unwrap();
         let policy = FetchPolicy::new(&endpoint, &[], &policy);
         assert!(policy.judge("https://10.0.0.1/").is_ok());

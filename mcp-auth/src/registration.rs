@@ -90,14 +90,15 @@ pub fn plan(
         own.issuer = Some(server.issuer.clone());
         return Ok(RegistrationPlan::Use(own));
     }
-    if let Some(address) = &identity.metadata_document {
-        if server.client_id_metadata_document_supported && is_document_id(address) {
-            let source = RegistrationSource::MetadataDocument;
-            let issuer = Some(server.issuer.clone());
-            return Ok(RegistrationPlan::Use(Registration::new(
-                source, issuer, address,
-            )));
-        }
+    if let Some(address) = &identity.metadata_document
+        && server.client_id_metadata_document_supported
+        && is_document_id(address)
+    {
+        let source = RegistrationSource::MetadataDocument;
+        let issuer = Some(server.issuer.clone());
+        return Ok(RegistrationPlan::Use(Registration::new(
+            source, issuer, address,
+        )));
     }
     let given = known.iter().find(|known| {
         known.source != RegistrationSource::MetadataDocument

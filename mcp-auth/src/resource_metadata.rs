@@ -308,8 +308,10 @@ mod tests {
 
     #[test]
     fn auth_04_a_named_override_accepts_one_value_byte_for_byte() {
-        let mut policy = AuthPolicy::default();
-        policy.trusted_resource = Some("https://other.example/api".to_owned());
+        let policy = AuthPolicy {
+            trusted_resource: Some("https://other.example/api".to_owned()),
+            ..AuthPolicy::default()
+        };
         let json = |resource: &str| format!(r#"{{"resource":"{resource}"}}"#);
         assert!(read(&json("https://other.example/api"), &policy).is_ok());
         let fault = read(&json("https://other.example/api/"), &policy).unwrap_err();

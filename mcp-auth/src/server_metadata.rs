@@ -269,8 +269,10 @@ mod tests {
                 text.contains(&format!("`{found}`")) && text.contains(&format!("`{announced}`")),
                 "{text}"
             );
-            let mut trusting = AuthPolicy::default();
-            trusting.trusted_issuer = Some(found.to_owned());
+            let trusting = AuthPolicy {
+                trusted_issuer: Some(found.to_owned()),
+                ..AuthPolicy::default()
+            };
             assert_eq!(
                 read(&json(found), announced, &trusting).unwrap().issuer,
                 found
@@ -294,8 +296,10 @@ mod tests {
             metadata.code_challenge_methods_supported = listed;
             let expected = expected.map_err(|text| Fault::NoPkce(text.to_owned()));
             assert_eq!(metadata.check_pkce(&AuthPolicy::default()), expected);
-            let mut trusting = AuthPolicy::default();
-            trusting.assume_pkce = true;
+            let trusting = AuthPolicy {
+                assume_pkce: true,
+                ..AuthPolicy::default()
+            };
             assert_eq!(metadata.check_pkce(&trusting), Ok(()));
         }
     }

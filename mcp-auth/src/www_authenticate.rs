@@ -160,10 +160,10 @@ fn read_field(reader: &mut Reader<'_>, challenges: &mut Vec<Challenge>, first: u
         }
         if reader.equals_follows() {
             let value = reader.value();
-            if challenges.len() > first {
-                if let Some(challenge) = challenges.last_mut() {
-                    add_parameter(challenge, name, value);
-                }
+            if challenges.len() > first
+                && let Some(challenge) = challenges.last_mut()
+            {
+                add_parameter(challenge, name, value);
             }
             reader.skip_junk();
             continue;

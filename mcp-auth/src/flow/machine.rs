@@ -14,7 +14,7 @@ use crate::credentials::{Registration, TokenSet};
 use crate::dpop::{DpopDecision, DpopProver};
 use crate::error::{Attempt, AuthError, Fault, Stage, unreachable};
 use crate::evidence::shown_url;
-use crate::fetch_policy::{FetchPolicy, UrlRefusal};
+use crate::fetch_policy::{FetchPolicy, UrlRefusal, takes_tokens};
 use crate::http::{FetchKind, HttpRequest, HttpResponse};
 use crate::random::{RandomBytes, word};
 use crate::resource_metadata::ResourceMetadata;
@@ -129,7 +129,15 @@ impl AuthFlow {
             .tokens
             .filter(|tokens| tokens.is_for(&self.config.endpoint));
         self.start = start;
-        let step = if self.start.reason == Reason::Expired && self.can_refresh() {
+        let step = if !takes_tokens(&self.config.endpoint) {
+            let refusal = UrlRefusal::Scheme(self.config.endpoint.scheme().to_owned());
+            let fault = Fault::UrlRefused(refusal);
+            Err(fail_at(
+                Stage::ResourceMetadata,
+                &self.config.endpoint,
+                fault,
+            ))
+        } else if self.start.reason == Reason::Expired && self.can_refresh() {
             self.refresh(now)
         } else {
             self.discover(now)
@@ -139,7 +147,7 @@ impl AuthFlow {
 
     /// What to do next. Call it until it says [`Output::Wait`], after each input.
     pub fn poll_output(&mut self) -> Output {
-        self.outputs.pop_front().unwrap_or(Output::Wait {
+        self.outputs.pop_front().unwrap_or_else(|| Output::Wait {
             deadline: self.deadline(),
         })
     }
@@ -256,6 +264,7 @@ impl AuthFlow {
                 self.finish(Output::Done(Box::new(Authorized {
                     tokens,
                     registration: None,
+                    refreshed: true,
                     overrides: self.overrides.clone(),
                 })));
                 Ok(())

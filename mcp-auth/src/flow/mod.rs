@@ -23,11 +23,13 @@
 //!    [`AuthFlow::handle_timeout`] at the deadline that `Wait` carries;
 //! 4. goes on with 2 until [`Output::Done`] or [`Output::Failed`].
 
+mod attempts;
 mod config;
 mod machine;
 mod output;
 mod steps;
 
+pub use attempts::{AttemptDecision, Attempts};
 pub use config::{EnterpriseLogin, FlowConfig, Reason, Start, Way};
 pub use machine::AuthFlow;
 pub use output::{Authorized, BrowserLogin, CallbackVerdict, Output, Override};

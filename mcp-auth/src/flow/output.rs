@@ -75,6 +75,8 @@ pub struct Authorized {
     /// The client that they were given to, with its issuer and with the way of authenticating that worked; to be kept. None
     /// for tokens that another process put into the store.
     pub registration: Option<Registration>,
+    /// Whether they come from a refresh, or from the store, and nobody logged in.
+    pub refreshed: bool,
     /// The overrides that mattered; worth a log line each.
     pub overrides: Vec<Override>,
 }

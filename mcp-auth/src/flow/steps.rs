@@ -798,6 +798,7 @@ impl AuthFlow {
         self.finish(Output::Done(Box::new(Authorized {
             tokens,
             registration,
+            refreshed,
             overrides,
         })));
         Ok(())

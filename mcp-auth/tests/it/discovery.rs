@@ -460,3 +460,17 @@ fn c201_auth_08_old_servers_by_an_explicit_choice() {
         world.error()
     );
 }
+
+#[test]
+fn c228_no_token_for_a_server_without_tls() {
+    let mut config = config();
+    config.endpoint = Url::parse("http://intranet.example/mcp").unwrap();
+    let mut world = World::new(config);
+    world.challenged(r#"Bearer resource_metadata="https://h.example/prm""#);
+    assert_eq!(world.asked().len(), 0);
+    assert!(
+        world.error().contains("its scheme is `http`"),
+        "{}",
+        world.error()
+    );
+}

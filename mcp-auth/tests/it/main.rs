@@ -57,7 +57,7 @@ enum Stop {
 
 fn config() -> FlowConfig {
     let identity = ClientIdentity::new("host", REDIRECT);
-    FlowConfig::new(Url::parse(ENDPOINT).unwrap(), identity)
+    FlowConfig::new(Url::parse(ENDPOINT).expect("an address"), identity)
 }
 
 fn ok(document: Value) -> HttpResponse {
@@ -202,7 +202,8 @@ impl World {
 
     /// A parameter of the last token request.
     fn sent(&self, name: &str) -> String {
-        let body = self.asked.last().unwrap().body.as_ref().unwrap();
+        let body = self.asked.last().and_then(|asked| asked.body.as_ref());
+        let body = body.expect("a POST");
         let found =
             form_urlencoded::parse(body.reveal().as_bytes()).find(|(known, _)| known == name);
         found.map_or_else(|| "-".to_owned(), |(_, value)| value.into_owned())

@@ -27,8 +27,9 @@ fn with_secret(way: Way) -> FlowConfig {
 
 /// The claims of a JWT, its signature unchecked.
 fn claims(jwt: &str) -> Value {
-    let part = jwt.split('.').nth(1).unwrap();
-    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
+    let part = jwt.split('.').nth(1).expect("a JWT has three parts");
+    let claims = URL_SAFE_NO_PAD.decode(part).expect("base64url");
+    serde_json::from_slice(&claims).expect("JSON")
 }
 
 #[test]
@@ -185,7 +186,7 @@ fn a_workload_is_vouched_for_and_a_refusal_is_the_end() {
 
 fn with_dpop() -> FlowConfig {
     let mut config = config();
-    config.dpop_key = Some(SigningKey::generate().unwrap());
+    config.dpop_key = Some(SigningKey::generate().expect("random numbers"));
     config
 }
 

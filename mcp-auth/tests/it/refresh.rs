@@ -14,14 +14,14 @@ pub(crate) fn stored() -> TokenSet {
         "access_token": "CANARY-old", "obtained_at": NOW - 3600, "expires_at": NOW - 1,
         "refresh_token": "CANARY-old-refresh", "requested_scope": "a b", "granted_scope": null,
     }))
-    .unwrap()
+    .expect("as it is stored")
 }
 
 fn registration(issuer: &str, id: &str) -> Registration {
     serde_json::from_value(json!({
         "source": "dynamic", "issuer": issuer, "client_id": id, "auth_method": "none", "redirect_uris": [REDIRECT],
     }))
-    .unwrap()
+    .expect("as it is stored")
 }
 
 fn start(reason: Reason) -> Start {
@@ -163,7 +163,7 @@ fn c181_after_a_refused_refresh_the_store_is_read_before_anything_else() {
     );
     world.start(start(Reason::Expired));
     newer.expires_at = Some(NOW - 1);
-    world.flow.handle_stored(Some(newer.clone()), NOW);
+    world.flow.handle_stored(Some(newer), NOW);
     world.run();
     assert_eq!(world.sent("refresh_token"), "newer");
     assert_eq!(world.tokens().access_token.reveal(), "t");
