@@ -23,11 +23,13 @@
 //!    [`AuthFlow::handle_timeout`] at the deadline that `Wait` carries;
 //! 4. goes on with 2 until [`Output::Done`] or [`Output::Failed`].
 
+mod asking;
 mod attempts;
 mod config;
 mod machine;
 mod output;
-mod steps;
+mod search;
+mod tokens;
 
 pub use attempts::{AttemptDecision, Attempts};
 pub use config::{EnterpriseLogin, FlowConfig, Reason, Start, Way};
