@@ -213,9 +213,7 @@ impl Client {
             subject: M::NAME,
             method: M::NAME,
         };
-        let answer = LogicalCall::new(self, about, &options)
-            .run(|attempt| self.0.shared.start_call::<M>(params, attempt))
-            .await?;
+        let answer = self.answer_to::<M>(about, params, &options).await?;
         self.read::<M>(about, answer)
     }
 

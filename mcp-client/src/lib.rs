@@ -30,6 +30,7 @@
 //! | limits | [`ClientOptions`], [`mcp_proto::connection::ConnectionLimits`] |
 
 mod answerers;
+mod caching;
 mod catalogue;
 mod changes;
 mod client;

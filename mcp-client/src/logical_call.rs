@@ -149,6 +149,11 @@ impl<'a> LogicalCall<'a> {
         }
     }
 
+    /// Whether the server asked for input on the way.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.rounds > 0
+    }
+
     /// One round: until the server answers, if only with questions.
     ///
     /// While a new session is being opened it waits. What was lost on the way is repeated once if that is safe. Each request

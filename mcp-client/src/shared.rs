@@ -9,6 +9,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use mcp_jsonrpc::{RawJson, RequestId};
+use mcp_proto::cache::ResultCache;
 use mcp_proto::connection::{
     Answer, ChannelKind, ClientConnection, Diagnostic, Event, Outbound, RequestOptions,
     ServerNotification, SubscriptionId,
@@ -76,6 +77,7 @@ pub(crate) struct State {
     pub(crate) close_requested: bool,
     pub(crate) diagnostics: Diagnostics,
     pub(crate) catalogue: CatalogueState,
+    pub(crate) cache: ResultCache,
     pub(crate) subscribers: Subscribers,
     /// About the channel as it was when it ended.
     pub(crate) evidence: Evidence,
@@ -154,6 +156,7 @@ impl Shared {
             close_requested: false,
             diagnostics: Diagnostics::default(),
             catalogue: CatalogueState::default(),
+            cache: ResultCache::new(options.cache_limits),
             subscribers: Subscribers::default(),
             evidence: Evidence::default(),
             ended: None,
@@ -385,6 +388,7 @@ impl State {
                     ) {
                         self.catalogue.invalidate();
                     }
+                    self.cache.heard(&notification);
                     self.subscribers.publish(notification, &mut later.wakers);
                 }
                 Event::Diagnostic(diagnostic) => {

@@ -15,9 +15,11 @@ use crate::error::{Error, Stage};
 use crate::lists::ListNote;
 use crate::logical_call::{About, Attempt, Budget, LogicalCall};
 use crate::options::CallOptions;
+use crate::shared::now;
 
 impl Client {
-    /// All tools of the server: from memory while the server announces no change, else fetched page by page.
+    /// All tools of the server: from memory while the server announces no change and its time is not over, else fetched page by
+    /// page.
     ///
     /// A server without the `tools` capability has an empty list with a note.
     ///
@@ -27,12 +29,12 @@ impl Client {
     /// # Cancel safety
     /// Dropping the future gives the page in flight up; what was kept before stays.
     pub async fn tools(&self) -> Result<Arc<ToolList>, Error> {
-        if let Some(list) = self.shared().lock().catalogue.fresh() {
+        if let Some(list) = self.shared().lock().catalogue.fresh(now()) {
             return Ok(Arc::clone(list));
         }
         let _one_at_a_time = self.shared().refresh.lock().await;
         // Somebody else may have fetched it in the meantime.
-        if let Some(list) = self.shared().lock().catalogue.fresh() {
+        if let Some(list) = self.shared().lock().catalogue.fresh(now()) {
             return Ok(Arc::clone(list));
         }
         self.fetch_tools(None).await
@@ -55,7 +57,7 @@ impl Client {
         let shared = self.shared();
         let before = shared.lock().catalogue.fetches();
         let _one_at_a_time = shared.refresh.lock().await;
-        if let Some(list) = shared.lock().catalogue.newer_than(before) {
+        if let Some(list) = shared.lock().catalogue.newer_than(before, now()) {
             return Ok(list);
         }
         self.fetch_tools(Some(deadline)).await
@@ -69,15 +71,19 @@ impl Client {
             agreement.era == Era::Modern && shared.lock().has_exchanges(),
             &shared.server,
         );
+        // The list is kept as a whole here.
+        let mut options = CallOptions::default().refresh();
+        options.deadline = deadline;
         let list = self
-            .walk::<ListTools>(deadline, |tool| headers.check(tool))
+            .walk::<ListTools>(options, |tool| headers.check(tool))
             .await?;
+        let until = list.until;
         let list = Arc::new(ToolList {
             tools: list.entries,
             notes: list.notes,
         });
         shared.update(|state| {
-            state.catalogue.store(Arc::clone(&list), changes);
+            state.catalogue.store(Arc::clone(&list), changes, until);
             state.connection.set_tool_headers(headers.tools);
             state.watch_lists(&agreement, &shared.options);
         });
@@ -134,7 +140,7 @@ impl Client {
         let known = shared
             .lock()
             .catalogue
-            .fresh()
+            .fresh(now())
             .map(|list| list.get(name).is_some());
         let about = About {
             stage: Stage::Call,

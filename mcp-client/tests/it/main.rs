@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod asked;
+mod caching;
 mod calls;
 mod catalogue;
 mod changes;
