@@ -1,0 +1,44 @@
+//! What a host sets up before it talks to a server: who it is, what it can do, how it signs in.
+//!
+//! This is the one place for a handler of questions that servers ask, and for signing in: every scenario connects here.
+
+use mcp_client::http::{HttpConnector, HttpServer, connect_with};
+use mcp_client::{Client, ClientOptions};
+use serde_json::Map;
+
+use crate::failure::{Failure, unexpected};
+use crate::skills;
+use crate::task::Task;
+
+/// Connects to the task's server, as a host that does not know beforehand what it speaks.
+pub(crate) async fn connect(task: &Task) -> Result<Client, Failure> {
+    let client = connect_with(connector(task)?, options(task)).await?;
+    let agreed = client.agreement();
+    // Some servers of the suite speak both.
+    if agreed.era != task.era() && !skills::is_about(task) {
+        return unexpected(format!(
+            "agreed on {} with a server of the {} era",
+            agreed.version,
+            task.era()
+        ));
+    }
+    Ok(client)
+}
+
+fn connector(task: &Task) -> Result<HttpConnector, Failure> {
+    let server = HttpServer::new(&task.url)
+        .map_err(|error| Failure::Usage(format!("{}: {error}", task.url)))?;
+    // Ports are used again by other servers: nothing is remembered.
+    Ok(HttpConnector::new(server).with_memory(None))
+}
+
+fn options(task: &Task) -> ClientOptions {
+    let mut options = ClientOptions::new("mcp-conformance", env!("CARGO_PKG_VERSION"));
+    if skills::is_about(task) {
+        options.config.capabilities = options
+            .config
+            .capabilities
+            .with_extension(skills::EXTENSION, Map::new());
+    }
+    options
+}
