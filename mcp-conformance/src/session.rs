@@ -26,8 +26,11 @@ pub(crate) async fn connect(task: &Task) -> Result<Client, Failure> {
 }
 
 fn connector(task: &Task) -> Result<HttpConnector, Failure> {
-    let server = HttpServer::new(&task.url)
+    let mut server = HttpServer::new(&task.url)
         .map_err(|error| Failure::Usage(format!("{}: {error}", task.url)))?;
+    // Its server takes any GET for a resumed stream, and answers the call on the stream for its own messages if that is
+    // opened a moment later than the call is made.
+    server.server_stream = task.scenario != "sse-retry";
     // Ports are used again by other servers: nothing is remembered.
     Ok(HttpConnector::new(server).with_memory(None))
 }
