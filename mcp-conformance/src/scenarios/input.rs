@@ -3,14 +3,18 @@
 use serde_json::json;
 
 use super::basic::call_listed;
-use crate::failure::Failure;
+use crate::failure::{Failure, unexpected};
 use crate::session::connect;
 use crate::task::Task;
 
 /// Calls a tool that asks a form to be filled in; its defaults are the answer.
 pub(super) async fn defaults(task: &Task) -> Result<(), Failure> {
     let client = connect(task).await?;
-    call_listed(&client, "test_client_elicitation_defaults", &json!({})).await?;
+    let text = call_listed(&client, "test_client_elicitation_defaults", &json!({})).await?;
+    // The tool says so in a result that is none of an error.
+    if !text.starts_with("Elicitation completed") {
+        return unexpected(format!("the form was not filled in: {text:?}"));
+    }
     client.close().await;
     Ok(())
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -137,9 +136,8 @@ impl Suite {
             .env("CONFORMANCE_EXITS", &exits)
             .stdin(Stdio::null())
             .stdout(said)
-            .stderr(errors)
-            // A group of its own, so that a client that hangs is ended with it.
-            .process_group(0);
+            .stderr(errors);
+        lead_a_group(&mut command);
         let mut child = command
             .spawn()
             .map_err(|error| format!("{} can't be started: {error}", self.node.display()))?;
@@ -200,6 +198,14 @@ impl Outcome {
         let file = self.folder.join("exits").join(scenario.replace('/', "+"));
         std::fs::read_to_string(file).ok()?.trim().parse().ok()
     }
+}
+
+/// Puts what is started into a group of its own, so that a client that hangs can be ended with the suite.
+fn lead_a_group(command: &mut Command) {
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(command, 0);
+    #[cfg(not(unix))]
+    let _ = command;
 }
 
 /// Waits until a leader of a process group ends, or ends the group.
@@ -307,8 +313,8 @@ mod tests {
         command
             .args(["-c", "sleep 60 & sleep 60"])
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0);
+            .stderr(Stdio::null());
+        lead_a_group(&mut command);
         let mut child = command.spawn().unwrap();
         let end = wait(&mut child, Duration::from_millis(200)).unwrap();
         assert_eq!(end, SuiteEnd::Killed);
