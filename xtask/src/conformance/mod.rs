@@ -2,7 +2,7 @@
 //!
 //! Installs the suite by lock file below the target folder, builds `mcp-conformance`, and has every scenario run alone at
 //! every version that it belongs to, then the frozen requirements, and then a client that does nothing, which must not pass
-//! anywhere. How strictly is told in [`judge`], what is known not to pass yet in [`baseline`]. It knows nothing of the
+//! anywhere. How strictly is told in [`mod@judge`], what is known not to pass yet in [`baseline`]. It knows nothing of the
 //! protocol.
 
 mod baseline;
