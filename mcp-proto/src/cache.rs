@@ -263,6 +263,11 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+    fn any_time() -> Instant {
+        Instant::now()
+    }
+
     fn raw(text: &str) -> RawJson {
         let raw: Box<serde_json::value::RawValue> = serde_json::from_str(text).unwrap();
         RawJson::from(&*raw)
@@ -300,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_result_is_fresh_for_its_time_and_its_question() {
-        let now = Instant::now();
+        let now = any_time();
         let mut cache = ResultCache::new(CacheLimits::default());
         let mut store = |method: &str, params: &str, result: &str| {
             let generation = cache.generation();
@@ -325,7 +330,7 @@ mod tests {
     /// CACHE-05.
     #[test]
     fn notifications_make_old_what_they_are_about() {
-        let now = Instant::now();
+        let now = any_time();
         let keys = [
             ("tools/list", "{}".to_owned()),
             ("prompts/list", "{}".to_owned()),
@@ -379,7 +384,7 @@ mod tests {
 
     #[test]
     fn what_is_private_goes_with_the_authorization() {
-        let now = Instant::now();
+        let now = any_time();
         let mut cache = ResultCache::new(CacheLimits::default());
         let hints = [r#"{"ttlMs":9,"cacheScope":"public"}"#, r#"{"ttlMs":9}"#];
         for (name, hint) in ["public", "private"].iter().zip(hints) {
@@ -392,7 +397,7 @@ mod tests {
 
     #[test]
     fn it_has_limits() {
-        let now = Instant::now();
+        let now = any_time();
         let limits = CacheLimits {
             max_entries: 3,
             max_bytes: 200,
