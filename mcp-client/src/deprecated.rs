@@ -1,14 +1,27 @@
 //! What the protocol deprecates and hosts may still offer: sampling and roots. Off unless switched on (DEP-05).
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mcp_proto::model::deprecated::roots::{ListRootsResult, Root};
+use mcp_proto::model::deprecated::roots::{InvalidRoot, ListRootsResult, Root};
 use mcp_proto::model::deprecated::sampling::{CreateMessageParams, CreateMessageResult};
 use serde_json::value::to_raw_value;
+use url::Url;
 
 use crate::client::Client;
 use crate::handlers::{Asked, HandlerError};
 use crate::options::ClientOptions;
+
+/// A root at a path of this machine: absolute, as a URI with what URIs need escaped (C089).
+///
+/// # Errors
+/// When the path is not absolute, or is none on this platform.
+pub fn root_at(path: &Path) -> Result<Root, InvalidRoot> {
+    let uri = Url::from_file_path(path).map_err(|()| InvalidRoot::NotAFile {
+        uri: path.display().to_string(),
+    })?;
+    Root::new(uri)
+}
 
 /// The roots that one client offers.
 #[derive(Clone, Debug)]
@@ -117,5 +130,38 @@ impl Client {
         };
         *offered.0.lock().unwrap_or_else(PoisonError::into_inner) = roots;
         shared.update(|state| state.connection.notify_roots_changed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c089_paths_become_uris() {
+        let cases: &[(&str, Option<&str>)] = if cfg!(windows) {
+            &[
+                ("C:\\My Project", Some("file:///C:/My%20Project")),
+                ("\\\\srv\\share", Some("file://srv/share")),
+                ("relative", None),
+            ]
+        } else {
+            &[
+                ("/tmp/a#b", Some("file:///tmp/a%23b")),
+                ("/tmp/a?b c%", Some("file:///tmp/a%3Fb%20c%25")),
+                ("/tmp/\u{e9}", Some("file:///tmp/%C3%A9")),
+                ("/", Some("file:///")),
+                ("relative", None),
+                ("", None),
+            ]
+        };
+        for (path, expected) in cases {
+            let root = root_at(Path::new(path)).ok();
+            let uri = root.as_ref().map(|root| root.uri.as_str());
+            assert_eq!(uri, *expected, "{path}");
+            let back = uri.and_then(|uri| Url::parse(uri).ok()?.to_file_path().ok());
+            assert_eq!(back.is_some(), expected.is_some());
+            assert!(back.is_none_or(|back| back == Path::new(path)), "{path}");
+        }
     }
 }

@@ -62,6 +62,7 @@ pub mod transport;
 pub use catalogue::ToolList;
 pub use changes::{Change, Changes};
 pub use client::{Client, Round};
+pub use deprecated::root_at;
 pub use diagnostics::{Diagnostics, MAX_NOISE_EXAMPLES, MAX_VIOLATION_EXAMPLES};
 pub use elicitation::WebPage;
 pub use error::{Error, ErrorKind, Sent, Stage};

@@ -214,7 +214,7 @@ async fn sampling_and_roots_work_in_every_version() {
 
 /// JR-11, ELIC-03, MRTR-05, SAMP-07: what was not declared is refused, in the way that the era has for it.
 #[tokio::test(start_paused = true)]
-async fn what_was_not_declared_is_refused() {
+async fn c173_what_was_not_declared_is_refused() {
     let forms = || options().with_form_elicitation(|_| async { Ok(FormAnswer::Decline) });
     let model =
         || options().with_sampling(|_| async { Ok(CreateMessageResult::text("m", "never asked")) });
@@ -435,7 +435,7 @@ fn busy(times: usize) -> impl FnMut(&Value) -> Vec<Reaction> + Send + 'static {
 
 /// MRTR-11, MRTR-12.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_busy_is_asked_again_later_but_not_for_ever() {
+async fn c171_a_server_that_is_busy_is_asked_again_later_but_not_for_ever() {
     let (client, log) = connect_with(options(), busy(4)).await;
     let begun = tokio::time::Instant::now();
     client.call_tool("t", &json!({})).await.unwrap();

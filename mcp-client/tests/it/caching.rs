@@ -51,7 +51,7 @@ fn server(version: &'static str) -> impl FnMut(&Value) -> Vec<Reaction> + Send {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_fresh_is_not_asked_for_again() {
+async fn c151_what_is_fresh_is_not_asked_for_again() {
     let (client, log) = connect(server("2026-07-28")).await;
     for _ in 0..3 {
         client.read_resource("note://1").await.unwrap();
