@@ -56,6 +56,7 @@ mod shared;
 #[cfg(feature = "stdio")]
 pub mod stdio;
 mod subscription;
+mod tasks;
 mod tools;
 pub mod transport;
 
@@ -81,6 +82,7 @@ pub use progress::{
 };
 pub use redact::{MIN_REDACTED_BYTES, Redactor};
 pub use subscription::Subscription;
+pub use tasks::{Task, ToolOutcome};
 
 /// The README's program is compiled with the documentation's.
 #[cfg(all(doctest, feature = "stdio"))]

@@ -143,6 +143,21 @@ fn detached(notification: ServerNotification) -> (ServerNotification, usize) {
             let bytes = logger + log.data.as_ref().map_or(0, |data| data.get().len());
             (ServerNotification::Log(log), bytes)
         }
+        ServerNotification::TaskChanged(task) => {
+            let bytes = task.len_bytes();
+            (ServerNotification::TaskChanged(task), bytes)
+        }
+        ServerNotification::ResourceUpdated { uri } => {
+            let bytes = uri.len();
+            (ServerNotification::ResourceUpdated { uri }, bytes)
+        }
+        ServerNotification::ElicitationComplete { elicitation_id } => {
+            let bytes = elicitation_id.len();
+            (
+                ServerNotification::ElicitationComplete { elicitation_id },
+                bytes,
+            )
+        }
         other => (other, 0),
     }
 }

@@ -14,3 +14,4 @@ mod http;
 #[cfg(feature = "stdio")]
 mod processes;
 mod scripted;
+mod tasks;

@@ -21,6 +21,7 @@ use crate::http::HttpFailure;
 use crate::lifecycle::{Input, Lifecycle, Unanswered};
 use crate::members::Members;
 use crate::model::progress::Progress;
+use crate::model::task::TaskState;
 use crate::quirk::Quirk;
 use crate::version::Era;
 
@@ -271,6 +272,10 @@ impl<T: Clone> ClientConnection<T> {
         let event = match method.as_str() {
             "notifications/elicitation/complete" => text("elicitationId")
                 .map(|elicitation_id| ServerNotification::ElicitationComplete { elicitation_id }),
+            "notifications/tasks" | "notifications/tasks/status" => params
+                .as_ref()
+                .and_then(|params| TaskState::read(params.as_str()).ok())
+                .map(ServerNotification::TaskChanged),
             "notifications/resources/updated" => {
                 text("uri").map(|uri| ServerNotification::ResourceUpdated { uri })
             }

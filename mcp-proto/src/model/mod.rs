@@ -16,6 +16,7 @@ pub mod progress;
 pub mod prompt;
 pub mod resource;
 pub mod subscription;
+pub mod task;
 pub mod tool;
 
 use serde::{Deserialize, Deserializer};
