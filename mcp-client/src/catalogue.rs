@@ -49,6 +49,11 @@ impl CatalogueState {
         self.list.as_ref().filter(|_| is_fresh)
     }
 
+    /// The list, however old.
+    pub(crate) fn newest(&self) -> Option<&Arc<ToolList>> {
+        self.list.as_ref()
+    }
+
     /// Counts announcements; hand it back to [`CatalogueState::store`].
     pub(crate) fn changes(&self) -> u64 {
         self.changes

@@ -50,6 +50,8 @@ mod lists;
 mod logical_call;
 mod notify;
 mod options;
+#[cfg(feature = "schema")]
+mod output_schema;
 mod progress;
 mod redact;
 mod shared;
@@ -76,6 +78,8 @@ pub use mcp_proto::connection::{SubscriptionChange, SubscriptionEnd};
 pub use mcp_proto::model::subscription::ListenFilter;
 pub use notify::{Notice, Notifications};
 pub use options::{CallOptions, ClientOptions, NotificationLimits};
+#[cfg(feature = "schema")]
+pub use output_schema::{MAX_COMPARED_RESULT_BYTES, MAX_OUTPUT_SCHEMA_BYTES};
 pub use progress::{
     MAX_PROGRESS_MESSAGE_BYTES, MAX_QUEUED_PROGRESS, ProgressReceiver, ProgressSender,
     progress_channel,

@@ -33,6 +33,10 @@ pub struct ClientOptions {
     pub watch_lists: bool,
     /// How much is kept for a slow reader of notifications.
     pub notification_limits: NotificationLimits,
+    /// Whether structured results are compared to the output schemas of their tools, where the list of tools is known: a
+    /// mismatch is noted in [`CallToolResult::schema_note`](mcp_proto::model::tool::CallToolResult). Default: yes; needs the
+    /// feature `schema`.
+    pub check_output: bool,
     /// How many results are kept that a modern server allows to be used again: `max_entries: 0` switches that off.
     pub cache_limits: CacheLimits,
     /// How often a server may ask for input before one call goes on (MRTR-12). Default 32.
@@ -58,6 +62,7 @@ impl ClientOptions {
             page_limits: PageLimits::default(),
             watch_lists: true,
             notification_limits: NotificationLimits::default(),
+            check_output: true,
             cache_limits: CacheLimits::default(),
             max_rounds: 32,
             answer_timeout: Duration::from_secs(600),

@@ -16,6 +16,7 @@ use mcp_proto::connection::{
 };
 use mcp_proto::lifecycle::{Agreement, HandshakeError, ReopenAs};
 use mcp_proto::method::Method;
+use mcp_proto::model::tool::{CallToolResult, Tool};
 use mcp_proto::{CallFailure, ChannelEnd, ProtocolVersion, UsageError};
 use serde_json::value::RawValue;
 use slab::Slab;
@@ -29,6 +30,8 @@ use crate::handlers::{Asked, Occasion};
 use crate::logical_call::Attempt;
 use crate::notify::Subscribers;
 use crate::options::ClientOptions;
+#[cfg(feature = "schema")]
+use crate::output_schema::OutputSchemas;
 use crate::progress::ProgressSender;
 use crate::redact::Redactor;
 use crate::subscription::SubscriptionSlots;
@@ -53,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) progress: Notify,
     /// Lets one refresh of the tool list run at a time.
     pub(crate) refresh: tokio::sync::Mutex<()>,
+    #[cfg(feature = "schema")]
+    output_schemas: OutputSchemas,
     /// Lets one legacy subscription come about at a time.
     pub(crate) subscribing: tokio::sync::Mutex<()>,
     /// The server asks for something, or takes that back: see [`State::asking`].
@@ -172,6 +177,8 @@ impl Shared {
             attention: Notify::new(),
             progress: Notify::new(),
             refresh: tokio::sync::Mutex::new(()),
+            #[cfg(feature = "schema")]
+            output_schemas: OutputSchemas::default(),
             subscribing: tokio::sync::Mutex::new(()),
             asked: AtomicBool::new(false),
             newly_agreed: AtomicBool::new(false),
@@ -315,6 +322,18 @@ impl Shared {
             id,
             settled: false,
         })
+    }
+
+    /// What is to be said about how a result fits its tool's schema.
+    #[cfg(feature = "schema")]
+    pub(crate) fn output_note(&self, tool: &Tool, result: &CallToolResult) -> Option<String> {
+        self.output_schemas.note(tool, result)
+    }
+
+    /// Without the feature there is nothing to say.
+    #[cfg(not(feature = "schema"))]
+    pub(crate) fn output_note(&self, _: &Tool, _: &CallToolResult) -> Option<String> {
+        None
     }
 
     /// Asks the driver to close the channel.

@@ -109,7 +109,7 @@ impl Client {
         let wish = TaskWish::IfPossible;
         let (begun, _) = self.begin_tool(name, arguments, &options, wish).await?;
         Ok(match begun {
-            Begun::Done(result) => ToolOutcome::Done(result),
+            Begun::Done(result) => ToolOutcome::Done(self.compared(name, result)),
             Begun::Task(state, design) => {
                 ToolOutcome::Task(Task::new(self, &state.id, design, name))
             }
@@ -182,7 +182,8 @@ impl Task {
     /// Dropping the future loses nothing: wait again.
     pub async fn wait(&self, options: CallOptions) -> Result<CallToolResult, Error> {
         let budget = self.client.budget(&options);
-        self.wait_within(None, budget).await
+        let result = self.wait_within(None, budget).await?;
+        Ok(self.client.compared(&self.subject, result))
     }
 
     /// Asks the server to give it up. It may be done all the same: [`Task::wait`] tells (TASK-29).
@@ -259,7 +260,7 @@ impl Task {
                     Some(Notice::Notification(ServerNotification::TaskChanged(state)))
                         if state.id == self.id =>
                     {
-                        return (self.design == TaskDesign::Extension).then_some(state);
+                        return (self.design == TaskDesign::Extension).then_some(*state);
                     }
                     Some(_) => {}
                     // The next question tells that the connection is over.

@@ -131,7 +131,7 @@ impl Client {
     ) -> Result<CallToolResult, Error> {
         let wish = TaskWish::IfRequired;
         match self.begin_tool(name, arguments, &options, wish).await? {
-            (Begun::Done(result), _) => Ok(result),
+            (Begun::Done(result), _) => Ok(self.compared(name, result)),
             (Begun::Task(state, design), budget) => {
                 let task = Task::new(self, &state.id, design, name);
                 let mut abandon = AbandonTask::new(&task);
@@ -139,9 +139,22 @@ impl Client {
                 if !result.as_ref().is_err_and(Error::is_timeout) {
                     abandon.disarm();
                 }
-                result
+                result.map(|result| self.compared(name, result))
             }
         }
+    }
+
+    /// A result with a note on how it fits the schema of its tool, where that is known.
+    pub(crate) fn compared(&self, name: &str, mut result: CallToolResult) -> CallToolResult {
+        let shared = self.shared();
+        if !cfg!(feature = "schema") || !shared.options.check_output {
+            return result;
+        }
+        let list = shared.lock().catalogue.newest().cloned();
+        if let Some(tool) = list.as_ref().and_then(|list| list.get(name)) {
+            result.schema_note = shared.output_note(tool, &result);
+        }
+        result
     }
 
     /// Calls a tool until it is done, or has become a task.

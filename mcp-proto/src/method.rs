@@ -53,6 +53,14 @@ pub trait Method {
     /// # Errors
     /// A fragment that says what is wrong with it.
     fn read(result: &str) -> Result<Self::Result, String>;
+
+    /// Reads a result whose `resultType` an extension added: one of
+    /// [`ClientConfig::result_types`](crate::connection::ClientConfig::result_types). `None`: this method has no such results,
+    /// which is the default.
+    fn read_extension(result_type: &str, result: &str) -> Option<Result<Self::Result, String>> {
+        let _ = (result_type, result);
+        None
+    }
 }
 
 /// A method whose result is one page of a list.

@@ -8,6 +8,7 @@ mod calls;
 mod catalogue;
 mod changes;
 mod ends;
+mod extension;
 mod features;
 #[cfg(feature = "http")]
 mod http;

@@ -511,16 +511,22 @@ impl<T: Clone> ClientConnection<T> {
 pub fn read_result<M: Method>(
     outcome: Result<Answer, CallFailure>,
 ) -> Result<M::Result, CallFailure> {
-    let raw = match outcome? {
-        Answer::Complete(raw) => raw,
+    let read = match outcome? {
+        Answer::Complete(raw) => M::read(raw.as_str()),
         Answer::InputRequired(_) => return Err(CallFailure::Peer(PeerFault::InputNotAllowed)),
-        Answer::Extension { result_type, .. } => {
-            return Err(CallFailure::Peer(PeerFault::UnknownResultType {
-                result_type,
-            }));
-        }
+        Answer::Extension {
+            result_type,
+            result,
+        } => match M::read_extension(&result_type, result.as_str()) {
+            Some(read) => read,
+            None => {
+                return Err(CallFailure::Peer(PeerFault::UnknownResultType {
+                    result_type,
+                }));
+            }
+        },
     };
-    M::read(raw.as_str()).map_err(|reason| {
+    read.map_err(|reason| {
         CallFailure::Peer(PeerFault::InvalidResult {
             method: M::NAME.to_owned(),
             reason,

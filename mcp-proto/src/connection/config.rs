@@ -1,6 +1,6 @@
 //! What a connection is told before it starts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::lifecycle::EraPolicy;
@@ -47,6 +47,8 @@ pub struct ClientConfig {
     pub answers: BTreeSet<String>,
     /// Values of `resultType` that extensions add, and that `capabilities` declares (JR-42). Default: none.
     pub result_types: BTreeSet<String>,
+    /// Methods of extensions, each with the parameter that `Mcp-Name` repeats (HTTPM-04). Default: none.
+    pub named_by: BTreeMap<String, String>,
     /// Sizes and counts.
     pub limits: ConnectionLimits,
 }
@@ -69,6 +71,7 @@ impl ClientConfig {
             first_request_id: 1,
             answers: BTreeSet::new(),
             result_types: BTreeSet::new(),
+            named_by: BTreeMap::new(),
             limits: ConnectionLimits::default(),
         }
     }

@@ -171,7 +171,7 @@ pub enum ServerNotification {
     /// `notifications/resources/list_changed`.
     ResourcesListChanged,
     /// `notifications/tasks`, or `notifications/tasks/status` of 2025-11-25: a task changed.
-    TaskChanged(TaskState),
+    TaskChanged(Box<TaskState>),
     /// `notifications/tools/list_changed`.
     ToolsListChanged,
     /// `notifications/elicitation/complete`: what the person was sent to a web page for is done there (ELIC-23).

@@ -275,7 +275,7 @@ impl<T: Clone> ClientConnection<T> {
             "notifications/tasks" | "notifications/tasks/status" => params
                 .as_ref()
                 .and_then(|params| TaskState::read(params.as_str()).ok())
-                .map(ServerNotification::TaskChanged),
+                .map(|task| ServerNotification::TaskChanged(Box::new(task))),
             "notifications/resources/updated" => {
                 text("uri").map(|uri| ServerNotification::ResourceUpdated { uri })
             }

@@ -113,9 +113,13 @@ impl<T: Clone> ClientConnection<T> {
             return Ok(None);
         }
         let fields = match (era, version) {
-            (Era::Modern, Some(version)) => {
-                http::modern_fields(version, method, params, &self.tool_headers)?
-            }
+            (Era::Modern, Some(version)) => http::modern_fields(
+                version,
+                method,
+                params,
+                &self.tool_headers,
+                &self.config.named_by,
+            )?,
             (Era::Legacy, Some(version)) => http::legacy_fields(version),
             (_, None) => Vec::new(),
         };

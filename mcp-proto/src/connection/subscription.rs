@@ -235,13 +235,7 @@ impl<T: Clone> ClientConnection<T> {
             return;
         };
         let request = request.clone();
-        let mut missing = entry.filter.without(&granted);
-        missing.tools_list_changed |= entry.unpromised.tools_list_changed;
-        missing.prompts_list_changed |= entry.unpromised.prompts_list_changed;
-        missing.resources_list_changed |= entry.unpromised.resources_list_changed;
-        missing
-            .resource_subscriptions
-            .extend(entry.unpromised.resource_subscriptions.iter().cloned());
+        let missing = entry.filter.without(&granted).and(&entry.unpromised);
         entry.state = State::Open {
             request: request.clone(),
             since: now,

@@ -1,6 +1,7 @@
 //! The header fields of a request, read off its final body (HTTPM-05).
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
@@ -13,7 +14,8 @@ use crate::version::{Era, ProtocolVersion};
 /// `MCP-Protocol-Version`.
 pub const PROTOCOL_VERSION_FIELD: &str = "MCP-Protocol-Version";
 
-/// The fields of a modern message (HTTPM-02, HTTPM-03): `method` and the text of `params` are those of the body.
+/// The fields of a modern message (HTTPM-02, HTTPM-03): `method` and the text of `params` are those of the body;
+/// `extensions` says by which parameter `Mcp-Name` is told for methods that this crate does not know.
 ///
 /// # Errors
 /// [`UsageError::UnfitHeaderArgument`] when an argument that a tool wants as a header can't be one.
@@ -22,12 +24,14 @@ pub fn modern_fields(
     method: &str,
     params: &str,
     tools: &ToolHeaders,
+    extensions: &BTreeMap<String, String>,
 ) -> Result<Vec<HeaderField>, UsageError> {
     let mut fields = vec![
         HeaderField::new(PROTOCOL_VERSION_FIELD, version.as_str()),
         HeaderField::new("Mcp-Method", method),
     ];
-    let Some(key) = named_by(method) else {
+    let named = named_by(method).or_else(|| extensions.get(method).map(String::as_str));
+    let Some(key) = named else {
         return Ok(fields);
     };
     let Some(members) = Members::read(params) else {
@@ -140,13 +144,20 @@ mod tests {
                 r#"{"uri":7}"#,
                 &["Mcp-Method: resources/read"],
             ),
+            (
+                "com.example/open",
+                r#"{"door":"left"}"#,
+                &["Mcp-Method: com.example/open", "Mcp-Name: left"],
+            ),
         ];
+        let extensions = BTreeMap::from([("com.example/open".to_owned(), "door".to_owned())]);
         for (method, params, expected) in cases {
             let fields = modern_fields(
                 &ProtocolVersion::NEWEST_MODERN,
                 method,
                 params,
                 &ToolHeaders::default(),
+                &extensions,
             );
             let mut all = vec!["MCP-Protocol-Version: 2026-07-28"];
             all.extend(*expected);

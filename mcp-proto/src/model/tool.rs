@@ -178,6 +178,10 @@ pub struct CallToolResult {
     /// Anything else that the server attached, raw.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<RawValue>>,
+    /// Why the structured result does not fit the tool's `outputSchema`, or could not be compared to it. A word of the client,
+    /// not of the server: the tool ran, and the result is what it said (C157).
+    #[serde(skip)]
+    pub schema_note: Option<String>,
 }
 
 impl CallToolResult {
@@ -212,6 +216,7 @@ impl CallToolResult {
             structured_content: wire.structured_content,
             is_error: wire.is_error.unwrap_or(false),
             meta: wire.meta,
+            schema_note: None,
         })
     }
 
