@@ -10,6 +10,7 @@ use mcp_proto::method::{Method, NoParams, Ping};
 use mcp_proto::rounds::InputRound;
 use mcp_proto::{CallFailure, ChannelEnd, Era};
 use serde_json::value::RawValue;
+use tracing::Instrument;
 
 use crate::diagnostics::Diagnostics;
 use crate::driver::Driver;
@@ -18,6 +19,7 @@ use crate::logical_call::{About, LogicalCall};
 use crate::notify::Notifications;
 use crate::options::{CallOptions, ClientOptions};
 use crate::shared::{Phase, Shared, StartFailure};
+use crate::trace::connection_span;
 use crate::transport::{CloseReport, Connector};
 
 /// A connection to one MCP server.
@@ -70,7 +72,12 @@ impl Client {
             .into();
         let shared = Arc::new(Shared::new(server, options, connector.redactor()));
         let mut guard = StartGuard(Some(Arc::clone(&shared)));
-        tokio::spawn(Driver::new(Arc::clone(&shared), connector).run());
+        let span = connection_span(&shared.server);
+        tokio::spawn(
+            Driver::new(Arc::clone(&shared), connector)
+                .run()
+                .instrument(span),
+        );
         let phase = shared
             // A session that is lost at once is opened anew first.
             .phase(|phase| !matches!(phase, Phase::Starting | Phase::Restoring))
@@ -203,6 +210,16 @@ impl Client {
         params: &M::Params<'_>,
         options: CallOptions,
     ) -> Result<M::Result, Error> {
+        self.request_about::<M>(M::NAME, params, options).await
+    }
+
+    /// As [`Client::request`]; `subject` is what it is about, for errors and traces.
+    pub(crate) async fn request_about<M: Method>(
+        &self,
+        subject: &str,
+        params: &M::Params<'_>,
+        options: CallOptions,
+    ) -> Result<M::Result, Error> {
         let stage = if M::NAME.ends_with("/list") {
             Stage::List
         } else {
@@ -210,7 +227,7 @@ impl Client {
         };
         let about = About {
             stage,
-            subject: M::NAME,
+            subject,
             method: M::NAME,
         };
         let answer = self.answer_to::<M>(about, params, &options).await?;

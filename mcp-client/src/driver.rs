@@ -192,6 +192,11 @@ async fn run_channel<S: MessageSink, R: MessageSource, C: ChannelControl>(
             },
         };
         if let Some(agreement) = shared.newly_agreed() {
+            let span = tracing::Span::current();
+            span.record("mcp.protocol.version", agreement.version.as_str());
+            let exchanges = shared.lock().has_exchanges();
+            let transport = if exchanges { "tcp" } else { "pipe" };
+            span.record("network.transport", transport);
             control.agreed(&agreement);
             shared.lock().facts = control.facts();
         }

@@ -54,7 +54,7 @@ impl Client {
     /// As [`Client::call_tool`].
     pub async fn read_resource(&self, uri: &str) -> Result<ReadResourceResult, Error> {
         let options = CallOptions::default();
-        self.request::<ReadResource>(&ResourceParams::new(uri), options)
+        self.request_about::<ReadResource>(uri, &ResourceParams::new(uri), options)
             .await
     }
 
@@ -83,7 +83,7 @@ impl Client {
         arguments: &BTreeMap<String, String>,
     ) -> Result<GetPromptResult, Error> {
         let params = GetPromptParams::new(name, arguments);
-        self.request::<GetPrompt>(&params, CallOptions::default())
+        self.request_about::<GetPrompt>(name, &params, CallOptions::default())
             .await
     }
 

@@ -60,6 +60,7 @@ pub mod stdio;
 mod subscription;
 mod tasks;
 mod tools;
+mod trace;
 pub mod transport;
 
 pub use catalogue::ToolList;
@@ -87,6 +88,7 @@ pub use progress::{
 pub use redact::{MIN_REDACTED_BYTES, Redactor};
 pub use subscription::Subscription;
 pub use tasks::{Task, ToolOutcome};
+pub use trace::TraceContext;
 
 /// The README's program is compiled with the documentation's.
 #[cfg(all(doctest, feature = "stdio"))]

@@ -14,6 +14,7 @@ use mcp_proto::{CallFailure, ChannelEnd, ProtocolVersion, UsageError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
+use tracing::{Instrument, Span};
 
 use crate::client::Client;
 use crate::elicitation;
@@ -22,6 +23,7 @@ use crate::evidence::Evidence;
 use crate::notify::Notice;
 use crate::options::CallOptions;
 use crate::shared::{Call, Phase};
+use crate::trace::{call_span, record_error, record_request};
 
 /// What a call is about, for errors and policies.
 #[derive(Clone, Copy)]
@@ -106,8 +108,9 @@ pub(crate) struct LogicalCall<'a> {
     about: About<'a>,
     options: &'a CallOptions,
     pub(crate) budget: Budget,
+    pub(crate) span: Span,
     input: InputAnswers,
-    rounds: usize,
+    asked: usize,
     pace: Backoff,
     /// The questions about web pages so far: one that comes again is paced (ELIC-24).
     pages: BTreeSet<String>,
@@ -118,13 +121,15 @@ pub(crate) struct LogicalCall<'a> {
 
 impl<'a> LogicalCall<'a> {
     pub(crate) fn new(client: &'a Client, about: About<'a>, options: &'a CallOptions) -> Self {
+        let version = client.agreement().version.clone();
         Self {
+            span: call_span(client.name(), version.as_str(), about),
             client,
             about,
             options,
             budget: client.budget(options),
             input: options.input.clone(),
-            rounds: 0,
+            asked: 0,
             pages: BTreeSet::new(),
             pace: pace(client.shared().options.config.jitter_seed),
             may_repeat: options.repeatable || is_safe_to_repeat(about.method),
@@ -134,6 +139,18 @@ impl<'a> LogicalCall<'a> {
     /// Carries the call out, from its start to its outcome; rounds of questions are answered on the way. Never
     /// [`Answer::InputRequired`].
     pub(crate) async fn run(
+        &mut self,
+        start: impl Fn(Attempt<'_>) -> Result<Call, UsageError>,
+    ) -> Result<Answer, Error> {
+        let span = self.span.clone();
+        let outcome = self.rounds(start).instrument(span).await;
+        if let Err(error) = &outcome {
+            record_error(&self.span, error);
+        }
+        outcome
+    }
+
+    async fn rounds(
         &mut self,
         start: impl Fn(Attempt<'_>) -> Result<Call, UsageError>,
     ) -> Result<Answer, Error> {
@@ -151,7 +168,7 @@ impl<'a> LogicalCall<'a> {
 
     /// Whether the server asked for input on the way.
     pub(crate) fn was_asked(&self) -> bool {
-        self.rounds > 0
+        self.asked > 0
     }
 
     /// One round: until the server answers, if only with questions.
@@ -173,7 +190,7 @@ impl<'a> LogicalCall<'a> {
                 input: &self.input,
             };
             let failure = match start(attempt) {
-                Ok(call) => match call.await {
+                Ok(call) => match self.traced(call).await {
                     Ok(answer) => return Ok(answer),
                     Err(failure) => failure,
                 },
@@ -192,6 +209,11 @@ impl<'a> LogicalCall<'a> {
                 return Err(self.failed(failure));
             }
         }
+    }
+
+    fn traced(&self, call: Call) -> Call {
+        record_request(&self.span, call.id());
+        call
     }
 
     /// The web pages that a person must be sent to before the call can be carried out, in 2025-11-25 (ELIC-30).
@@ -258,9 +280,9 @@ impl<'a> LogicalCall<'a> {
     }
 
     fn count_round(&mut self) -> Result<(), Error> {
-        self.rounds += 1;
+        self.asked += 1;
         let limit = self.client.shared().options.max_rounds;
-        if self.rounds <= limit {
+        if self.asked <= limit {
             return Ok(());
         }
         let reason = format!("it asked {limit} times already (limit max_rounds)");

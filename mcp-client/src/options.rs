@@ -15,6 +15,7 @@ use crate::deprecated::Roots;
 use crate::elicitation::ElicitationHandlers;
 use crate::handlers::{Asked, HandlerError, Handlers};
 use crate::progress::ProgressSender;
+use crate::trace::{TraceContext, TraceSource};
 
 /// Settings of a [`Client`](crate::Client).
 #[derive(Clone, Debug)]
@@ -44,6 +45,7 @@ pub struct ClientOptions {
     /// How long the host may take to answer one question; what is late counts as cancelled, or as failed. Default 10 min. The
     /// clocks of the call that waits for it stand still meanwhile.
     pub answer_timeout: Duration,
+    pub(crate) trace_source: Option<TraceSource>,
     pub(crate) handlers: Handlers,
     pub(crate) elicitation: ElicitationHandlers,
     pub(crate) roots: Option<Roots>,
@@ -66,6 +68,7 @@ impl ClientOptions {
             cache_limits: CacheLimits::default(),
             max_rounds: 32,
             answer_timeout: Duration::from_secs(600),
+            trace_source: None,
             handlers: Handlers::default(),
             elicitation: ElicitationHandlers::default(),
             roots: None,
@@ -96,6 +99,17 @@ impl ClientOptions {
         self.config.answers.insert(method.clone());
         self.handlers
             .insert(method, when_late, move |asked| Box::pin(handler(asked)));
+    }
+
+    /// Puts the trace that a request belongs to into its `_meta` (JR-54): the source is asked inside the span of the call, and
+    /// wins over what [`CallOptions::meta`] says.
+    #[must_use]
+    pub fn with_trace_context(
+        mut self,
+        source: impl Fn() -> Option<TraceContext> + Send + Sync + 'static,
+    ) -> Self {
+        self.trace_source = Some(TraceSource::new(source));
+        self
     }
 
     /// Names the server in errors and logs.

@@ -291,7 +291,10 @@ impl Shared {
         let mut request = RequestOptions::default();
         request.deadline = attempt.limits;
         request.progress = options.progress.is_some();
-        request.meta = options.meta.clone();
+        request.meta = match &self.options.trace_source {
+            Some(source) => source.add_to(options.meta.clone()),
+            None => options.meta.clone(),
+        };
         request.input = attempt.input.clone();
         let may_be_asked = !self.options.config.answers.is_empty();
         let mut state = self.lock();
@@ -523,6 +526,13 @@ pub(crate) struct Call {
     slot: Slot,
     id: RequestId,
     settled: bool,
+}
+
+impl Call {
+    /// The id of its request.
+    pub(crate) fn id(&self) -> &RequestId {
+        &self.id
+    }
 }
 
 impl Future for Call {

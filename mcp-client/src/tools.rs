@@ -19,6 +19,7 @@ use crate::logical_call::{About, Attempt, Budget, LogicalCall};
 use crate::options::CallOptions;
 use crate::shared::now;
 use crate::tasks::{self, AbandonTask, Task};
+use crate::trace::record_tool_error;
 
 impl Client {
     /// All tools of the server: from memory while the server announces no change and its time is not over, else fetched page by
@@ -231,7 +232,13 @@ impl Client {
             (Answer::Complete(result), Some(design)) if params.task.is_some() => {
                 self.begun_task(about, &result, design)?
             }
-            (answer, _) => Begun::Done(self.read::<CallTool>(about, answer)?),
+            (answer, _) => {
+                let result = self.read::<CallTool>(about, answer)?;
+                if result.is_error {
+                    record_tool_error(&call.span);
+                }
+                Begun::Done(result)
+            }
         };
         Ok((begun, call.budget))
     }

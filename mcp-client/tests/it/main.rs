@@ -16,3 +16,4 @@ mod http;
 mod processes;
 mod scripted;
 mod tasks;
+mod trace;
