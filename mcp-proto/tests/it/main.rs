@@ -8,7 +8,9 @@
 
 mod asked;
 mod calls;
+mod edges;
 mod exchanges;
+mod http_values;
 mod inbound;
 mod lifecycle;
 mod random_exchanges;
