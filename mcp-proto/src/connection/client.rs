@@ -239,7 +239,7 @@ impl<T: Clone> ClientConnection<T> {
         token: T,
         now: Instant,
     ) -> Result<RequestId, UsageError> {
-        let agreement = self.ready()?;
+        let agreement = self.ready_for(M::NAME)?;
         if let Some(capability) = M::CAPABILITY
             && !agreement.capabilities.has(capability)
         {
@@ -271,16 +271,7 @@ impl<T: Clone> ClientConnection<T> {
         token: T,
         now: Instant,
     ) -> Result<RequestId, UsageError> {
-        let agreement = self.ready()?;
-        let era = agreement.era;
-        if method::only_in(method).is_some_and(|only| only != era)
-            || method::belongs_to_lifecycle(method)
-        {
-            return Err(UsageError::NotInEra {
-                method: method.to_owned(),
-                era,
-            });
-        }
+        self.ready_for(method)?;
         self.send_request(
             method,
             |out| write_raw_params(out, method, params),
@@ -415,6 +406,21 @@ impl<T: Clone> ClientConnection<T> {
             (_, Lifecycle::Closed | Lifecycle::Failed(_)) => Err(UsageError::Closed),
             _ => Err(UsageError::NotReady),
         }
+    }
+
+    /// As [`ready`](Self::ready), for a method that must exist in the era (VER-34).
+    fn ready_for(&self, method: &str) -> Result<&Arc<Agreement>, UsageError> {
+        let agreement = self.ready()?;
+        let era = agreement.era;
+        if method::only_in(method).is_some_and(|only| only != era)
+            || method::belongs_to_lifecycle(method)
+        {
+            return Err(UsageError::NotInEra {
+                method: method.to_owned(),
+                era,
+            });
+        }
+        Ok(agreement)
     }
 
     pub(super) fn settled(
