@@ -177,20 +177,19 @@ impl<T: Clone> ClientConnection<T> {
                 if as_text {
                     self.note(Diagnostic::Quirk(Quirk::IdAsText));
                 }
+                // Another stream brought it: nobody waits for its own any more (HTTPL-22).
+                if !matches!(pending, Pending::Probe | Pending::Initialize)
+                    && self.arrival.origin.as_ref() != Some(&id)
+                    && !matches!(reply, Reply::Http(_))
+                {
+                    self.abort(&id);
+                }
                 match pending {
                     Pending::Probe => self.step(Input::Probe(reply.into_lifecycle_answer()), now),
                     Pending::Initialize => {
                         self.step(Input::Initialize(reply.into_lifecycle_answer()), now)
                     }
-                    Pending::Call(call) => {
-                        // Another stream brought it: nobody waits for its own any more (HTTPL-22).
-                        if self.arrival.origin.as_ref() != Some(&id)
-                            && !matches!(reply, Reply::Http(_))
-                        {
-                            self.abort(&id);
-                        }
-                        self.settle_call(id, call, reply);
-                    }
+                    Pending::Call(call) => self.settle_call(id, call, reply),
                     Pending::Listen(subscription) => self.listen_answered(subscription, reply, now),
                     Pending::Restore { method } => self.restored(method, reply.failure()),
                 }
