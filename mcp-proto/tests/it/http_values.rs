@@ -159,7 +159,11 @@ fn httpm_20_what_stands_elsewhere_in_the_arguments_takes_no_field_away() {
         );
     }
     // What can't be written into a field is told and not left out.
-    for arguments in [r#"{"tenant":"\ud83d"}"#, r#"{"in":{"deep":1e400}}"#] {
+    for arguments in [
+        r#"{"tenant":"\ud83d"}"#,
+        r#"{"in":{"deep":1e400}}"#,
+        r#"{"\ud83d":1,"tenant":"acme"}"#,
+    ] {
         assert!(tenant().fields("t", arguments).is_err(), "{arguments}");
     }
 }
@@ -179,6 +183,9 @@ fn httpm_26_a_schema_that_can_not_be_read_is_not_one_without_annotations() {
             "{schema:.80}: {read:?}"
         );
     }
+    // Without the word there is nothing to be missed: a pattern may well have halves of characters.
+    let pattern = r#"{"properties":{"a":{"pattern":"[\ud800-\udfff]"}}}"#;
+    assert!(MirroredParams::read(&raw(pattern)).unwrap().is_empty());
 }
 
 #[test]
