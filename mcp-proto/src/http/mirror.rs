@@ -207,6 +207,7 @@ struct Walk {
 
 /// Keywords whose value is a schema, or an array or map of them, and that lead away from the one value that a property is.
 const ONE: &[&str] = &[
+    "additionalItems",
     "additionalProperties",
     "contains",
     "contentSchema",
@@ -223,6 +224,7 @@ const MANY: &[&str] = &["allOf", "anyOf", "items", "oneOf", "prefixItems"];
 const MAPS: &[&str] = &[
     "$defs",
     "definitions",
+    "dependencies",
     "dependentSchemas",
     "patternProperties",
 ];
