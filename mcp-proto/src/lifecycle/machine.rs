@@ -6,7 +6,7 @@ use super::agreement::{Agreement, EraPolicy, ProbeOutcome};
 use super::handshake_error::{HandshakeError, HandshakeFailure};
 use crate::code;
 use crate::error::ChannelEnd;
-use crate::http::{HttpFailure, suggests_old_transport};
+use crate::http::{HttpFailure, suggests_old_transport, tells_era};
 use crate::model::lifecycle::{DiscoverResult, InitializeResult, versions_in_error};
 use crate::version::{Era, ProtocolVersion};
 
@@ -266,6 +266,14 @@ fn probing(
                 None,
             );
         }
+        // Not the server's word on its era, though it may be in its form: too many requests, or no entry (section 2.4).
+        Input::Probe(Err(Unanswered::Error(error, Some(status)))) if !tells_era(status) => {
+            let refused = HandshakeFailure::Refused {
+                method: "server/discover",
+                error,
+            };
+            return fail(refusal.unwrap_or(refused), None);
+        }
         Input::Probe(Err(Unanswered::Error(error, _))) => ProbeOutcome::Error(error),
         Input::Probe(Err(Unanswered::Fault(fault))) => ProbeOutcome::Fault(fault),
         Input::Probe(Err(Unanswered::Http(failure))) if failure.is_legacy_evidence() => {
@@ -475,7 +483,7 @@ fn refused(
         return probe(version, Vec::new(), Some(failure));
     }
     let old = !modern && status.is_some_and(suggests_old_transport);
-    go_on_after(state, failure, true, old, options)
+    go_on_after(state, failure, status.is_none_or(tells_era), old, options)
 }
 
 /// `initialize` failed. A hint may have been wrong (VER-55), and there is an older transport (SSE24-02).

@@ -24,7 +24,7 @@
 //! | Initializing | HTTP 400, 404 or 405 without a modern error | open HTTP+SSE in its place, once (SSE24-02) | Reopening |
 //! | Initializing | other error, timer, any other channel end | – | Failed, all causes kept |
 //! | Probing | HTTP 4xx other than 401, 403, 407, 408, 413, 429, 431; an empty answer | as any other error (VER-53) | Initializing, or Failed |
-//! | Probing | any other HTTP failure | – | Failed: it says nothing about the era |
+//! | Probing | any other HTTP failure, or an error that came with one | – | Failed: it says nothing about the era |
 //! | Ready | session lost | `initialize` at the same version (HTTPL-12) | Initializing |
 //! | Ready | channel end | – | Closed |
 //! | any | close | – | Closed |
