@@ -444,7 +444,8 @@ fn refused(
     status: Option<u16>,
     options: &LifecycleOptions,
 ) -> (Lifecycle, Action) {
-    let auto = options.policy == EraPolicy::Auto;
+    // HTTP+SSE carries the legacy era only (SSE24-06).
+    let auto = options.policy == EraPolicy::Auto && !state.old_transport;
     let theirs = versions_in_error(&error).unwrap_or_default();
     if let Some(held) = state
         .held
