@@ -368,11 +368,28 @@ fn only_legacy_in_common(
     }
 }
 
+impl Initializing {
+    /// A discovery that came too late for the probe and that can be used: it counts once the handshake fails, in whatever way.
+    fn take_held(&mut self, options: &LifecycleOptions) -> Option<DiscoverResult> {
+        // HTTP+SSE carries the legacy era only (SSE24-06).
+        let auto = options.policy == EraPolicy::Auto && !self.old_transport;
+        self.held
+            .take_if(|held| auto && common(Era::Modern, &held.supported_versions, &[]).is_some())
+    }
+}
+
 fn initializing(
-    state: Initializing,
+    mut state: Initializing,
     input: Input,
     options: &LifecycleOptions,
 ) -> (Lifecycle, Action) {
+    if matches!(
+        input,
+        Input::Initialize(Err(_)) | Input::InitializeSilent(_)
+    ) && let Some(held) = state.take_held(options)
+    {
+        return discovered(held, options);
+    }
     let failure = match input {
         Input::Initialize(Ok(result)) => match InitializeResult::read(result.as_str()) {
             Ok(result) => return initialized(result, state.probe, options),
@@ -439,7 +456,7 @@ fn initializing(
 
 /// The server answered `initialize` with an error.
 fn refused(
-    mut state: Initializing,
+    state: Initializing,
     error: ErrorObject,
     status: Option<u16>,
     options: &LifecycleOptions,
@@ -447,12 +464,6 @@ fn refused(
     // HTTP+SSE carries the legacy era only (SSE24-06).
     let auto = options.policy == EraPolicy::Auto && !state.old_transport;
     let theirs = versions_in_error(&error).unwrap_or_default();
-    if let Some(held) = state
-        .held
-        .take_if(|held| auto && common(Era::Modern, &held.supported_versions, &[]).is_some())
-    {
-        return discovered(held, options);
-    }
     // VER-18: once; a second refusal ends it.
     if let (1, Some(version)) = (
         state.tried.len(),
