@@ -487,10 +487,12 @@ fn refused(
         method: "initialize",
         error,
     };
+    // An answer to the probe may be under way still: over HTTP a slow start answers both at once, in any order.
+    let unnamed = (modern && theirs.is_empty()).then_some(ProtocolVersion::NEWEST_MODERN);
     if let (true, true, Some(version)) = (
         auto && !state.restoring,
         unanswered,
-        common(Era::Modern, &theirs, &[]),
+        common(Era::Modern, &theirs, &[]).or(unnamed),
     ) {
         return probe(version, Vec::new(), Some(failure));
     }

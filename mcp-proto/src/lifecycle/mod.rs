@@ -17,7 +17,7 @@
 //! | Initializing | result, a version we don't know | – | Failed with both lists (VER-13) |
 //! | Initializing | late answer to the probe | hold it | Initializing |
 //! | Initializing | error, HTTP failure or timer, and a discovery is held | Auto: use it | Ready, modern |
-//! | Initializing | error that names a modern version of ours, and none was probed for yet | Auto: probe (VER-58) | Probing |
+//! | Initializing | error that names a modern version of ours, or a modern error that names none, and no probe was answered yet | Auto: probe (VER-58) | Probing |
 //! | Initializing | error that names another legacy version of ours | `initialize` at that version, once (VER-18) | Initializing |
 //! | Initializing | channel end, the probe went over the same channel | reopen, once (C048) | Reopening |
 //! | Initializing | any other error or HTTP 4xx, after a hint alone | probe (VER-55) | Probing |
