@@ -382,6 +382,8 @@ fn a_modern_error_to_a_handshake_after_a_silent_probe_leads_to_a_probe() {
         hand.methods(0),
         ["server/discover", "initialize", "server/discover"]
     );
+    // The exchange of the first probe is not left open.
+    assert_eq!(hand.aborted, [RequestId::Number(1)]);
     hand.answer_last(&json!({"supportedVersions": ["2026-07-28"], "capabilities": {}}));
     let era = hand.connection.agreement().map(|agreement| agreement.era);
     assert_eq!(era, Some(Era::Modern));
