@@ -21,6 +21,7 @@ use serde_json::value::RawValue;
 
 use super::client::{ClientConnection, Pending};
 use super::event::{Diagnostic, Event};
+use super::exchange::ChannelKind;
 use crate::error::Violation;
 use crate::version::Era;
 
@@ -56,6 +57,18 @@ impl<T: Clone> ClientConnection<T> {
         } = request;
         let era = self.agreement.as_ref().map(|agreement| agreement.era);
         if era == Some(Era::Modern) {
+            self.note(Diagnostic::Violation(Violation::RequestInModernEra {
+                method,
+                id,
+            }));
+            return None;
+        }
+        // The exchange of a probe is modern, whatever comes of it: no answer goes over it (HTTPM-01, JR-12).
+        let on_probe = self.channel == ChannelKind::PerExchange
+            && era.is_none()
+            && self.arrival.origin.is_some()
+            && self.arrival.origin == self.probe_id;
+        if on_probe {
             self.note(Diagnostic::Violation(Violation::RequestInModernEra {
                 method,
                 id,
