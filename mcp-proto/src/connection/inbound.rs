@@ -59,7 +59,7 @@ impl<T: Clone> ClientConnection<T> {
     /// A message arrived without framing: the body of an HTTP answer, the data of an event.
     pub fn handle_message(&mut self, message: Bytes, now: Instant) {
         for incoming in Messages::new(message) {
-            if matches!(self.lifecycle, Lifecycle::Closed | Lifecycle::Failed(_)) {
+            if self.is_over() {
                 return;
             }
             match incoming {
@@ -78,6 +78,10 @@ impl<T: Clone> ClientConnection<T> {
         }
     }
 
+    fn is_over(&self) -> bool {
+        matches!(self.lifecycle, Lifecycle::Closed | Lifecycle::Failed(_))
+    }
+
     fn handle_fault(&mut self, fault: MessageFault, now: Instant) {
         // What came as the whole answer to a request is that request's trouble.
         let origin = self.arrival.origin.clone();
@@ -94,6 +98,10 @@ impl<T: Clone> ClientConnection<T> {
         {
             let mut answers: Vec<Bytes> = Vec::new();
             for member in members {
+                // The member before it may have ended a handshake for a new session.
+                if self.is_over() {
+                    return;
+                }
                 match member {
                     Ok(message) => {
                         let waiting = (answers.len(), answers.iter().map(Bytes::len).sum());
@@ -102,7 +110,7 @@ impl<T: Clone> ClientConnection<T> {
                     Err(fault) => self.handle_fault(fault, now),
                 }
             }
-            if !answers.is_empty() {
+            if !answers.is_empty() && !self.is_over() {
                 // JR-22: one array of responses.
                 let mut line = BytesMut::new();
                 encode::response_batch(&mut line, answers.iter().map(AsRef::as_ref));
