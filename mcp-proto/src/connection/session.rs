@@ -115,7 +115,7 @@ impl<T: Clone> ClientConnection<T> {
         self.step(Input::SessionLost, now);
     }
 
-    /// Tells a new session what the old one was told.
+    /// Tells a new session what the old one was told, as far as the server still offers it (VER-17).
     pub(super) fn restore_session(&mut self, now: Instant) {
         let level = self.session.log_level.clone();
         let level = level.map(|params| ("logging/setLevel", params));
@@ -125,7 +125,21 @@ impl<T: Clone> ClientConnection<T> {
         });
         let requests: Vec<_> = level.into_iter().chain(subscriptions).collect();
         let limit = self.time_to_start(now);
+        let (logs, subscribes) = self.agreement.as_ref().map_or((false, false), |agreement| {
+            let capabilities = &agreement.capabilities;
+            let subscribes = capabilities.flag("resources", "subscribe");
+            (capabilities.has("logging"), subscribes)
+        });
         for (method, params) in requests {
+            let (offered, capability) = match method {
+                "logging/setLevel" => (logs, "logging"),
+                _ => (subscribes, "resources.subscribe"),
+            };
+            if !offered {
+                let reason = format!("the server does not offer {capability}");
+                self.note(Diagnostic::NotRestored { method, reason });
+                continue;
+            }
             self.session.restoring += 1;
             let pending = Pending::Restore { method };
             self.send_own_request(pending, method, limit, now, |out| {
