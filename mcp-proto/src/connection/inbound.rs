@@ -233,7 +233,7 @@ impl<T: Clone> ClientConnection<T> {
             Reply::Result(result) => Ok(Answer::Complete(result)),
         };
         if let (Ok(_), Some(change)) = (&outcome, call.changes) {
-            self.session_changed(*change);
+            self.session_changed(&id, *change);
         }
         self.settled(id, call.token, outcome);
     }

@@ -23,8 +23,8 @@ pub const MAX_SESSION_LOSSES: u32 = 3;
 /// What the server was told that lasts as long as a session.
 #[derive(Debug, Default)]
 pub(super) struct SessionState {
-    /// The parameters of the newest `logging/setLevel` that went well.
-    log_level: Option<String>,
+    /// The newest `logging/setLevel` that went well, and its parameters. Answers come in any order.
+    log_level: Option<(RequestId, String)>,
     /// URIs.
     subscriptions: BTreeSet<String>,
     /// Requests that restore the session and were not answered yet.
@@ -61,10 +61,18 @@ impl SessionChange {
 
 impl<T: Clone> ClientConnection<T> {
     /// A request that changes the session went well.
-    pub(super) fn session_changed(&mut self, change: SessionChange) {
+    pub(super) fn session_changed(&mut self, id: &RequestId, change: SessionChange) {
         let session = &mut self.session;
         match change {
-            SessionChange::LogLevel(params) => session.log_level = Some(params),
+            SessionChange::LogLevel(params) => {
+                if session
+                    .log_level
+                    .as_ref()
+                    .is_none_or(|(before, _)| before < id)
+                {
+                    session.log_level = Some((id.clone(), params));
+                }
+            }
             SessionChange::Subscribe(uri) => {
                 if session.subscriptions.len() < self.config.limits.max_restored_subscriptions {
                     session.subscriptions.insert(uri);
@@ -118,7 +126,7 @@ impl<T: Clone> ClientConnection<T> {
     /// Tells a new session what the old one was told, as far as the server still offers it (VER-17).
     pub(super) fn restore_session(&mut self, now: Instant) {
         let level = self.session.log_level.clone();
-        let level = level.map(|params| ("logging/setLevel", params));
+        let level = level.map(|(_, params)| ("logging/setLevel", params));
         let subscriptions = self.session.subscriptions.iter().map(|uri| {
             let params = serde_json::json!({ "uri": uri }).to_string();
             ("resources/subscribe", params)
