@@ -492,10 +492,10 @@ impl<T: Clone> ClientConnection<T> {
     fn forget_lifecycle_requests(&mut self) {
         // Nothing of the host's can be in flight here: requests are refused before the connection is ready, and
         // everything was settled when it ended.
-        self.queue.clear();
         for (id, _) in self.in_flight.drain() {
             self.abort(&id);
         }
+        self.queue.clear();
         self.session.restoring = 0;
     }
 }

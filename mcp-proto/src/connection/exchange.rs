@@ -160,10 +160,13 @@ impl<T: Clone> ClientConnection<T> {
         origin: Option<&RequestId>,
         failure: &HttpFailure,
     ) {
-        self.queue.clear();
         self.forget_server_requests();
+        self.session.restoring = 0;
         for (id, pending) in self.in_flight.drain() {
             let Pending::Call(call) = pending else {
+                if origin != Some(&id) {
+                    self.abort(&id);
+                }
                 continue;
             };
             let mut failure = failure.clone();
@@ -177,5 +180,6 @@ impl<T: Clone> ClientConnection<T> {
             }
             self.settled(id, call.token, Err(CallFailure::Http(failure)));
         }
+        self.queue.clear();
     }
 }

@@ -89,15 +89,18 @@ impl<T: Clone> ClientConnection<T> {
         self.session.losses = 0;
     }
 
-    /// Whether a lost session is news: not while a new one is opened already.
+    /// Whether a lost session is news: not while a new one is opened already, unless it is the new one that was lost.
     pub(super) fn may_lose_session(&self, origin: Option<&RequestId>) -> bool {
-        let ours = origin.is_none_or(|id| self.in_flight.get(id).is_some());
+        let pending = |id| self.in_flight.get(id);
+        let ours = origin.is_none_or(|id| pending(id).is_some());
+        let restores = origin.and_then(pending);
+        let is_new = matches!(restores, Some(Pending::Restore { .. }));
         let legacy = self
             .agreement
             .as_ref()
             .is_some_and(|agreement| agreement.era == Era::Legacy);
         ours && legacy
-            && self.session.restoring == 0
+            && (self.session.restoring == 0 || is_new)
             && matches!(self.lifecycle, Lifecycle::Ready(_))
     }
 
@@ -117,9 +120,11 @@ impl<T: Clone> ClientConnection<T> {
             self.handle_channel_end(end, now);
             return;
         }
-        self.session.lost = true;
         self.start_by = now.checked_add(self.config.start_timeout);
-        self.events.push_back(Event::SessionLost);
+        // While one is restored, the host waits already.
+        if !std::mem::replace(&mut self.session.lost, true) {
+            self.events.push_back(Event::SessionLost);
+        }
         self.step(Input::SessionLost, now);
     }
 
