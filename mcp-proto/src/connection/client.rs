@@ -441,6 +441,7 @@ impl<T: Clone> ClientConnection<T> {
         match agreement.era {
             // Before any other traffic (VER-14).
             Era::Legacy => {
+                self.session_began(now);
                 self.send_notification("notifications/initialized", None);
                 // A probe that was never answered (VER-56).
                 if let Some(id) = self.probe_id.take() {

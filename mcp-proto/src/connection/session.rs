@@ -4,7 +4,7 @@
 //! subscriptions of the old one before the host may go on (HTTPL-12, SUB-04, C099, C100, C175).
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::BufMut;
 use mcp_jsonrpc::{RequestId, TimedOut};
@@ -17,8 +17,11 @@ use crate::lifecycle::{Input, Lifecycle};
 use crate::members::Members;
 use crate::version::Era;
 
-/// How often in a row a session may be lost before anything was answered in it.
+/// How often in a row a session may be lost before anything was answered in it, or it has lived for a while.
 pub const MAX_SESSION_LOSSES: u32 = 3;
+
+/// A session that lived so long was a good one, even if nothing was asked in it.
+const GOOD_LIFE: Duration = Duration::from_secs(60);
 
 /// What the server was told that lasts as long as a session.
 #[derive(Debug, Default)]
@@ -31,8 +34,10 @@ pub(super) struct SessionState {
     pub(super) restoring: usize,
     /// The session was lost, and the new one is not ready yet.
     pub(super) lost: bool,
-    /// Losses since anything was answered.
+    /// Losses since a session was a good one.
     losses: u32,
+    /// Since when there is a session.
+    since: Option<Instant>,
 }
 
 /// What a request changes about a session, if it goes well.
@@ -89,6 +94,10 @@ impl<T: Clone> ClientConnection<T> {
         self.session.losses = 0;
     }
 
+    pub(super) fn session_began(&mut self, now: Instant) {
+        self.session.since = Some(now);
+    }
+
     /// Whether a lost session is news: not while a new one is opened already, unless it is the new one that was lost.
     pub(super) fn may_lose_session(&self, origin: Option<&RequestId>) -> bool {
         let pending = |id| self.in_flight.get(id);
@@ -111,6 +120,14 @@ impl<T: Clone> ClientConnection<T> {
         now: Instant,
     ) {
         self.settle_for_lost_session(origin, failure);
+        let lived = |since| now.saturating_duration_since(since);
+        if self
+            .session
+            .since
+            .is_some_and(|since| lived(since) >= GOOD_LIFE)
+        {
+            self.session.losses = 0;
+        }
         self.session.losses += 1;
         if self.session.losses > MAX_SESSION_LOSSES {
             let end = ChannelEnd::new(format!(
