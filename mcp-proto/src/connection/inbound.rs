@@ -386,6 +386,6 @@ fn result_type(result: &RawJson) -> Option<Cow<'_, str>> {
     let raw = result.parse_borrowed::<Peek<'_>>().ok()?.result_type?;
     let named = serde_json::from_str::<Cow<'_, str>>(raw.get());
     named
-        .map_or(Some(Cow::Borrowed(raw.get())), Some)
+        .map_or_else(|_| Some(Cow::Borrowed(raw.get())), Some)
         .filter(|named| named != "complete")
 }
