@@ -498,6 +498,7 @@ impl<T: Clone> ClientConnection<T> {
         }
         self.queue.clear();
         self.session.restoring = 0;
+        self.forget_server_requests();
     }
 }
 

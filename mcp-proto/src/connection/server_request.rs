@@ -23,6 +23,7 @@ use super::client::{ClientConnection, Pending};
 use super::event::{Diagnostic, Event};
 use super::exchange::ChannelKind;
 use crate::error::Violation;
+use crate::lifecycle::Lifecycle;
 use crate::version::Era;
 
 /// A request of the server that waits for the host's answer: see [`ClientConnection::answer`].
@@ -93,7 +94,9 @@ impl<T: Clone> ClientConnection<T> {
         if method == "ping" {
             return Some(line(&id, Ok("{}")));
         }
-        if era.is_none() || !self.config.answers.contains(&method) {
+        // What a lost session still asks can't be answered in the next one.
+        let ready = matches!(self.lifecycle, Lifecycle::Ready(_));
+        if !ready || !self.config.answers.contains(&method) {
             let error = ErrorObject::new(
                 ErrorCode::METHOD_NOT_FOUND,
                 "this client does not offer that method",

@@ -566,3 +566,30 @@ fn a_lost_session_is_no_word_for_a_modern_server() {
     let lost = |event: &Event<_>| matches!(event, Event::SessionLost);
     assert!(!hand.events.iter().any(lost));
 }
+
+#[test]
+fn what_a_lost_session_asks_is_not_answered_in_the_next_one() {
+    let mut config = with_policy(EraPolicy::Legacy);
+    config.answers.insert("elicitation/create".to_owned());
+    let mut hand = Hand::legacy_with(config, "2025-11-25", &json!({}));
+    let call = hand.request("tools/call", &json!({"name": "t"}));
+    hand.lose_session(None);
+    // From the stream of the call, which is being closed.
+    let ask = r#"{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}"#;
+    hand.say(Some(call), ask);
+    hand.drain();
+    let asked = |event: &Event<_>| matches!(event, Event::ServerRequest(_));
+    assert!(!hand.events.iter().any(asked));
+    let initialize = hand.sent.iter().rev().find_map(|body| body["id"].as_i64());
+    hand.refuse(
+        initialize.unwrap(),
+        400,
+        &refusal(initialize.unwrap(), -32603),
+    );
+    assert!(hand.connection.handshake_error().is_some());
+    let before = hand.sent.len();
+    let result = RawValue::from_string("{}".to_owned()).unwrap();
+    assert!(!hand.connection.answer(&"q".into(), Ok(&result), hand.now));
+    hand.drain();
+    assert_eq!(hand.methods(before), [""; 0], "sent after the end");
+}
