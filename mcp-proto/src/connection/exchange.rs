@@ -136,8 +136,10 @@ impl<T: Clone> ClientConnection<T> {
 
     /// The transport had a gap in what the server says by itself.
     pub fn handle_missed_changes(&mut self) {
-        self.events
-            .push_back(Event::Notification(ServerNotification::MissedChanges));
+        if !self.is_over() {
+            self.events
+                .push_back(Event::Notification(ServerNotification::MissedChanges));
+        }
     }
 
     /// Takes over a request's exchange that nobody needs any more.

@@ -78,7 +78,7 @@ impl<T: Clone> ClientConnection<T> {
         }
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         matches!(self.lifecycle, Lifecycle::Closed | Lifecycle::Failed(_))
     }
 
@@ -334,7 +334,10 @@ impl<T: Clone> ClientConnection<T> {
     }
 
     pub(super) fn note(&mut self, diagnostic: Diagnostic) {
-        self.events.push_back(Event::Diagnostic(diagnostic));
+        // The end is the last event.
+        if !self.is_over() {
+            self.events.push_back(Event::Diagnostic(diagnostic));
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod inbound;
 mod lifecycle;
 mod random_exchanges;
 mod random_scripts;
+mod random_sessions;
 mod subscriptions;
 mod transcripts;
 
