@@ -448,7 +448,11 @@ impl<T: Clone> ClientConnection<T> {
                     self.abort(&id);
                 }
             }
-            Era::Modern => self.era_members = self.modern_members(&agreement.version),
+            Era::Modern => {
+                self.era_members = self.modern_members(&agreement.version);
+                // Answers to what the server asked before its era was known (JR-12), a handshake that is needless by now.
+                self.queue.clear();
+            }
         }
         let quirks = [
             (

@@ -593,3 +593,19 @@ fn what_a_lost_session_asks_is_not_answered_in_the_next_one() {
     hand.drain();
     assert_eq!(hand.methods(before), [""; 0], "sent after the end");
 }
+
+#[test]
+fn jr_12_an_answer_from_before_the_era_was_known_does_not_go_to_a_modern_server() {
+    let mut connection = ClientConnection::<&str>::new(config());
+    let now = Instant::now();
+    connection.start(now);
+    assert!(connection.poll_transmit().is_some());
+    for line in [
+        r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}"#,
+    ] {
+        connection.handle_message(Bytes::from_static(line.as_bytes()), now);
+    }
+    assert!(connection.agreement().is_some());
+    assert!(connection.poll_transmit().is_none());
+}
