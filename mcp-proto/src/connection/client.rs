@@ -241,7 +241,7 @@ impl<T: Clone> ClientConnection<T> {
     ) -> Result<RequestId, UsageError> {
         let agreement = self.ready_for(M::NAME)?;
         if let Some(capability) = M::CAPABILITY
-            && !agreement.capabilities.has(capability)
+            && !agreement.capabilities.offers(capability)
         {
             return Err(UsageError::CapabilityMissing {
                 method: M::NAME.to_owned(),

@@ -155,17 +155,17 @@ impl<T: Clone> ClientConnection<T> {
         });
         let requests: Vec<_> = level.into_iter().chain(subscriptions).collect();
         let limit = self.time_to_start(now);
-        let (logs, subscribes) = self.agreement.as_ref().map_or((false, false), |agreement| {
-            let capabilities = &agreement.capabilities;
-            let subscribes = capabilities.flag("resources", "subscribe");
-            (capabilities.has("logging"), subscribes)
-        });
+        let agreement = self.agreement.clone();
+        let offers = |capability| {
+            let agreement = agreement.as_ref();
+            agreement.is_some_and(|agreement| agreement.capabilities.offers(capability))
+        };
         for (method, params) in requests {
-            let (offered, capability) = match method {
-                "logging/setLevel" => (logs, "logging"),
-                _ => (subscribes, "resources.subscribe"),
+            let capability = match method {
+                "logging/setLevel" => "logging",
+                _ => "resources.subscribe",
             };
-            if !offered {
+            if !offers(capability) {
                 let reason = format!("the server does not offer {capability}");
                 self.note(Diagnostic::NotRestored { method, reason });
                 continue;

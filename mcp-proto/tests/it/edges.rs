@@ -609,3 +609,21 @@ fn jr_12_an_answer_from_before_the_era_was_known_does_not_go_to_a_modern_server(
     assert!(connection.agreement().is_some());
     assert!(connection.poll_transmit().is_none());
 }
+
+#[test]
+fn sub_01_subscribing_needs_the_flag_and_not_just_resources() {
+    for (resources, taken) in [
+        (json!({}), false),
+        (json!({"subscribe": false}), false),
+        (json!({"subscribe": true}), true),
+    ] {
+        let mut hand = Hand::legacy("2025-11-25", &json!({ "resources": resources }));
+        let outcome = hand.connection.request::<SubscribeResource>(
+            &ResourceParams::new("note://1"),
+            &RequestOptions::default(),
+            "call",
+            hand.now,
+        );
+        assert_eq!(outcome.is_ok(), taken, "{outcome:?}");
+    }
+}
