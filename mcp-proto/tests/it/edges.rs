@@ -320,27 +320,22 @@ fn sse24_06_nor_after_a_probe_that_was_met_with_silence() {
 
 #[test]
 fn nothing_is_sent_after_a_batch_that_ended_the_connection() {
-    let mut hand = Hand::legacy("2025-03-26", &json!({}));
-    let call = hand.request("tools/call", &json!({"name": "t"}));
-    hand.lose_session(Some(call));
-    let initialize = hand.last_id();
-    let before = hand.sent.len();
     let ping = |id: &str| json!({"jsonrpc": "2.0", "id": id, "method": "ping"}).to_string();
-    let batch = format!(
-        "[{},{},{}]",
-        ping("p"),
-        refusal(initialize, -32603),
-        ping("q")
-    );
-    hand.say(Some(initialize), &batch);
-    hand.drain();
-    assert!(hand.connection.handshake_error().is_some());
-    assert_eq!(hand.methods(before), [""; 0], "{:?}", &hand.sent[before..]);
-    assert!(
-        matches!(hand.events.last(), Some(Event::Failed(_))),
-        "{}",
-        hand.shown_events()
-    );
+    for follows in [true, false] {
+        let mut hand = Hand::legacy("2025-03-26", &json!({}));
+        let call = hand.request("tools/call", &json!({"name": "t"}));
+        hand.lose_session(Some(call));
+        let initialize = hand.last_id();
+        let before = hand.sent.len();
+        let mut members = vec![ping("p"), refusal(initialize, -32603)];
+        members.extend(follows.then(|| ping("q")));
+        hand.say(Some(initialize), &format!("[{}]", members.join(",")));
+        hand.drain();
+        assert!(hand.connection.handshake_error().is_some());
+        assert_eq!(hand.methods(before), [""; 0], "{:?}", &hand.sent[before..]);
+        let last = hand.events.last();
+        assert!(matches!(last, Some(Event::Failed(_))), "{last:?}");
+    }
 }
 
 #[test]
@@ -626,4 +621,27 @@ fn sub_01_subscribing_needs_the_flag_and_not_just_resources() {
         );
         assert_eq!(outcome.is_ok(), taken, "{outcome:?}");
     }
+}
+
+#[test]
+fn c175_what_the_old_session_still_says_is_not_about_the_new_one() {
+    let subscribe = json!({"resources": {"subscribe": true}});
+    let mut hand = Hand::legacy("2025-11-25", &subscribe);
+    let id = hand.request("resources/subscribe", &json!({"uri": "note://1"}));
+    hand.answer(id, &json!({}));
+    let old = hand.request("tools/call", &json!({"name": "t"}));
+    hand.lose_session(None);
+    hand.initialize("2025-11-25", &subscribe);
+    let restore = hand.last_id();
+    let before = hand.sent.len();
+    // While the new session is told what the old one was: of an exchange without a request, and of a call of the old one.
+    hand.lose_session(None);
+    hand.lose_session(Some(old));
+    hand.answer(restore, &json!({}));
+    assert_eq!(hand.readies(), 2);
+    // And when it is ready.
+    hand.lose_session(Some(old));
+    hand.answer(old, &json!({}));
+    assert_eq!(hand.methods(before), [""; 0]);
+    assert!(hand.connection.agreement().is_some());
 }

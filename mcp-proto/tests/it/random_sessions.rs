@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mcp_jsonrpc::{Deadline, ErrorCode, ErrorObject, RequestId};
-use mcp_proto::ChannelEnd;
 use mcp_proto::connection::{
     ChannelKind, ClientConnection, Event, ExchangeMessage, Outbound, OutboundKind, Output,
     RequestOptions, SubscriptionChange, SubscriptionId,
@@ -22,6 +21,7 @@ use mcp_proto::model::logging::{LoggingLevel, SetLevelParams};
 use mcp_proto::model::resource::ResourceParams;
 use mcp_proto::model::subscription::ListenFilter;
 use mcp_proto::version::Era;
+use mcp_proto::{CallFailure, ChannelEnd};
 use proptest::prelude::*;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -141,7 +141,7 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (which(), 0..FAILURES, origin()).prop_map(|(which, failure, origin)| Step::End { which, failure, origin }),
         7 => (0..METHODS.len(), 0..5000_u64, 0..9000_u64, any::<bool>())
             .prop_map(|(method, idle, total, progress)| Step::Request { method, idle, total, progress }),
-        10 => (1..6_usize).prop_map(Step::Take),
+        14 => prop_oneof![1 => 1..6_usize, 2 => Just(99)].prop_map(Step::Take),
         4 => prop_oneof![3 => 0..4000_u64, 1 => 0..70_000_u64].prop_map(Step::Pass),
         3 => (0..3_usize, any::<bool>()).prop_map(|(which, good)| Step::Answer { which, good }),
         2 => (0..4_usize).prop_map(Step::Cancel),
@@ -174,6 +174,8 @@ struct Model {
     over: bool,
     shared: bool,
     reopens: bool,
+    /// Since everything was taken out.
+    steps: usize,
 }
 
 impl Model {
@@ -196,7 +198,10 @@ impl Model {
                 }
                 Output::Abort(id) => prop_assert!(false, "not an id of ours: {id}"),
                 Output::Event(event) => self.happened(connection, event, now)?,
-                Output::Wait(_) => return Ok(()),
+                Output::Wait(_) => {
+                    self.steps = 0;
+                    return Ok(());
+                }
             }
         }
         prop_assert!(count < 10_000, "the connection never waits");
@@ -260,7 +265,18 @@ impl Model {
     ) -> Result<(), TestCaseError> {
         prop_assert!(!self.over, "after the end: {event:?}");
         match event {
-            Event::Settled { token, .. } => {
+            Event::Settled { id, token, outcome } => {
+                let unsent = match &outcome {
+                    Err(
+                        CallFailure::ChannelEnded { sent, .. }
+                        | CallFailure::Closed { sent }
+                        | CallFailure::TimedOut { sent, .. },
+                    ) => !sent,
+                    Err(CallFailure::Http(failure)) => failure.delivery == Delivery::NotSent,
+                    _ => false,
+                };
+                let was_sent = matches!(id, RequestId::Number(id) if self.sent.contains(&id));
+                prop_assert!(!(unsent && was_sent), "{id} was sent, whatever is said");
                 prop_assert!(
                     self.open.remove(&token).is_some(),
                     "token {token} settled twice or after its cancellation"
@@ -282,9 +298,14 @@ impl Model {
                 prop_assert!(!(self.shared && self.reopens && agreement.era == Era::Modern));
                 self.era = Some(agreement.era);
                 self.ready = true;
+                // Nothing else can have happened since.
+                if self.steps <= 1 {
+                    prop_assert_eq!(connection.in_flight(), self.open.len());
+                }
             }
             Event::SessionLost => {
                 prop_assert!(self.ready, "a session is lost that there was not");
+                prop_assert!(self.asked.is_empty(), "left over: {:?}", self.asked);
                 self.ready = false;
             }
             Event::Reopen(channel) => {
@@ -333,6 +354,7 @@ proptest! {
         policy in prop_oneof![3 => Just(EraPolicy::Auto), 2 => Just(EraPolicy::Legacy), 1 => Just(EraPolicy::Modern)],
         hint in prop_oneof![2 => Just(None), 1 => Just(Some(Era::Legacy)), 1 => Just(Some(Era::Modern))],
         opened in prop::bool::weighted(0.7),
+        loses in prop::bool::weighted(0.4),
         silent in prop::bool::weighted(0.2),
         first in 0..SHAPES.len(),
         second in 0..3_usize,
@@ -349,7 +371,7 @@ proptest! {
         connection.set_channel(if shared { ChannelKind::Shared } else { ChannelKind::PerExchange });
         let mut model = Model {
             next_token: 0, open: BTreeMap::new(), listening: BTreeMap::new(), asked: BTreeSet::new(), sent: Vec::new(),
-            aborted: BTreeSet::new(), era: None, spoken: None, ready: false, shaken: false, over: false, shared, reopens: false,
+            aborted: BTreeSet::new(), era: None, spoken: None, ready: false, shaken: false, over: false, shared, reopens: false, steps: 0,
         };
         connection.start(now);
         model.take(&mut connection, 10_000, now)?;
@@ -357,7 +379,12 @@ proptest! {
         let opening = [if silent { Step::Pass(3000) } else { say(first, true) }, Step::Take(99), say(second, true), Step::Take(99)];
         // The others are about the start.
         let opening = opening.into_iter().filter(|_| opened);
-        for step in opening.chain(steps) {
+        // In some the session is lost at once, with something to be restored.
+        let told = [Step::Request { method: 2, idle: 0, total: 0, progress: false }, Step::Take(99), say(3, true), Step::Take(99)];
+        let lost = [Step::End { which: 0, failure: KINDS.len() - 1, origin: 2 }, Step::Take(99)];
+        let lost = told.into_iter().chain(lost).filter(|_| opened && loses);
+        for step in opening.chain(lost).chain(steps) {
+            model.steps += usize::from(!matches!(step, Step::Take(_)));
             match step {
                 Step::Say { which, shape, origin, last, status } => {
                     let text = SHAPES[shape]
@@ -459,7 +486,8 @@ proptest! {
                 Step::Close => connection.close(now),
             }
             // The lifecycle has one request of its own, a new session four.
-            prop_assert!(connection.in_flight() <= model.open.len() + 5);
+            let own = if model.ready && model.steps == 0 { 0 } else { 5 };
+            prop_assert!(connection.in_flight() <= model.open.len() + own);
         }
         connection.close(now);
         model.take(&mut connection, 10_000, now)?;
