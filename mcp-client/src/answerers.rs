@@ -1,9 +1,12 @@
 //! Answers to requests of the server: a task each, ended when the answer is not wanted any more.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use mcp_jsonrpc::{RawJson, RequestId};
+use mcp_proto::model::task::RELATED_TASK;
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
 use tokio::task::AbortHandle;
 
 use crate::handlers::Asked;
@@ -41,7 +44,12 @@ impl Drop for Answerers {
 }
 
 async fn answer(shared: Arc<Shared>, id: RequestId, method: String, asked: Asked<Option<RawJson>>) {
+    let task = asked.params.as_ref().and_then(related_task);
     let outcome = shared.answer_one(&method, asked).await;
+    let outcome = outcome.map(|result| match &task {
+        Some(task) => with_related_task(result, task),
+        None => result,
+    });
     let outcome = outcome.map_err(|error| {
         tracing::debug!(target: "mcp_client", server = %shared.server, method, %error, "a request of the server has no answer");
         error.to_error_object()
@@ -52,4 +60,31 @@ async fn answer(shared: Arc<Shared>, id: RequestId, method: String, asked: Asked
     });
     // There may be an earlier deadline now.
     shared.attention.notify_one();
+}
+
+/// What ties a request of the server to a task, in 2025-11-25.
+fn related_task(params: &RawJson) -> Option<Box<RawValue>> {
+    #[derive(Deserialize)]
+    struct Params {
+        #[serde(rename = "_meta")]
+        meta: BTreeMap<String, Box<RawValue>>,
+    }
+    let mut params: Params = params.parse().ok()?;
+    params.meta.remove(RELATED_TASK)
+}
+
+/// Ties the answer to the same task (TASK-04).
+fn with_related_task(result: Box<RawValue>, task: &RawValue) -> Box<RawValue> {
+    let tied = || {
+        let mut members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(result.get())?;
+        let mut meta: BTreeMap<String, Box<RawValue>> = match members.get("_meta") {
+            Some(meta) => serde_json::from_str(meta.get())?,
+            None => BTreeMap::new(),
+        };
+        meta.insert(RELATED_TASK.to_owned(), task.to_owned());
+        members.insert("_meta".to_owned(), to_raw_value(&meta)?);
+        to_raw_value(&members)
+    };
+    // What is no object can't be tied to anything.
+    tied().unwrap_or(result)
 }

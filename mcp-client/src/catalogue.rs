@@ -1,9 +1,10 @@
 //! The server's tools, kept and refreshed (D4).
 //!
 //! A call needs no list before it. The list is fetched when somebody asks for it, kept until the server says that it
-//! changed, and fetched once more for a name it lacks.
+//! changed or the time that the server gave it is over, and fetched once more for a name it lacks.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use mcp_proto::model::tool::Tool;
 
@@ -36,14 +37,16 @@ pub(crate) struct CatalogueState {
     changes: u64,
     /// The change that the list is from.
     list_is_from: u64,
+    /// When the time is over that the server gave it (CACHE-02).
+    until: Option<Instant>,
 }
 
 impl CatalogueState {
-    /// The list, if it is as new as the server's last announcement.
-    pub(crate) fn fresh(&self) -> Option<&Arc<ToolList>> {
-        self.list
-            .as_ref()
-            .filter(|_| self.list_is_from == self.changes)
+    /// The list, if it is as new as the server's last announcement and its time is not over.
+    pub(crate) fn fresh(&self, now: Instant) -> Option<&Arc<ToolList>> {
+        let is_fresh =
+            self.list_is_from == self.changes && self.until.is_none_or(|until| now < until);
+        self.list.as_ref().filter(|_| is_fresh)
     }
 
     /// Counts announcements; hand it back to [`CatalogueState::store`].
@@ -57,8 +60,8 @@ impl CatalogueState {
     }
 
     /// The list, if it is fresh and was fetched after so many others.
-    pub(crate) fn newer_than(&self, fetches: u64) -> Option<Arc<ToolList>> {
-        self.fresh().filter(|_| self.fetches > fetches).cloned()
+    pub(crate) fn newer_than(&self, fetches: u64, now: Instant) -> Option<Arc<ToolList>> {
+        self.fresh(now).filter(|_| self.fetches > fetches).cloned()
     }
 
     pub(crate) fn invalidate(&mut self) {
@@ -66,7 +69,8 @@ impl CatalogueState {
     }
 
     /// Keeps a list that was fetched after `changes` announcements.
-    pub(crate) fn store(&mut self, list: Arc<ToolList>, changes: u64) {
+    pub(crate) fn store(&mut self, list: Arc<ToolList>, changes: u64, until: Option<Instant>) {
+        self.until = until;
         self.list = Some(list);
         self.fetches += 1;
         self.list_is_from = changes;

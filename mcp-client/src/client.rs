@@ -7,7 +7,6 @@ use mcp_jsonrpc::RawJson;
 use mcp_proto::connection::Answer;
 use mcp_proto::lifecycle::Agreement;
 use mcp_proto::method::{Method, NoParams, Ping};
-use mcp_proto::model::subscription::ListenFilter;
 use mcp_proto::rounds::InputRound;
 use mcp_proto::{CallFailure, ChannelEnd, Era};
 use serde_json::value::RawValue;
@@ -18,8 +17,7 @@ use crate::error::{Error, Stage};
 use crate::logical_call::{About, LogicalCall};
 use crate::notify::Notifications;
 use crate::options::{CallOptions, ClientOptions};
-use crate::shared::{Phase, Shared, StartFailure, now};
-use crate::subscription::Subscription;
+use crate::shared::{Phase, Shared, StartFailure};
 use crate::transport::{CloseReport, Connector};
 
 /// A connection to one MCP server.
@@ -215,9 +213,7 @@ impl Client {
             subject: M::NAME,
             method: M::NAME,
         };
-        let answer = LogicalCall::new(self, about, &options)
-            .run(|attempt| self.0.shared.start_call::<M>(params, attempt))
-            .await?;
+        let answer = self.answer_to::<M>(about, params, &options).await?;
         self.read::<M>(about, answer)
     }
 
@@ -274,27 +270,6 @@ impl Client {
             .await?;
         Ok(answer.result().clone())
     }
-
-    /// Subscribes to changes, in the modern era: they come as [`Client::notifications`] while the subscription is kept. It is
-    /// opened again when it is cut off; then [`MissedChanges`](mcp_proto::connection::ServerNotification::MissedChanges) is
-    /// told first.
-    ///
-    /// # Errors
-    /// When the server promises none of it, in the legacy era, and when the connection is over.
-    pub fn listen(&self, filter: &ListenFilter) -> Result<Subscription, Error> {
-        let shared = &self.0.shared;
-        let (outcome, _) = shared.update(|state| {
-            let id = state.connection.listen(filter, NO_SLOT, now())?;
-            state.subscriptions.open(id);
-            Ok(id)
-        });
-        let id = outcome.map_err(|error| {
-            Error::usage(&shared.server, Stage::Call, "subscriptions/listen", error)
-        })?;
-        // There may be an earlier deadline now.
-        shared.attention.notify_one();
-        Ok(Subscription::new(Arc::clone(shared), id))
-    }
 }
 
 /// How one round of a request ended: see [`Client::request_round`].
@@ -309,9 +284,6 @@ pub enum Round<T> {
     /// With questions.
     InputRequired(InputRound),
 }
-
-/// The token of what belongs to no call.
-pub(crate) const NO_SLOT: usize = usize::MAX;
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use mcp_jsonrpc::ErrorObject;
+use mcp_proto::connection::{SubscriptionChange, SubscriptionEnd};
 use mcp_proto::http::{Delivery, HttpFailure, HttpFailureKind};
 use mcp_proto::lifecycle::{HandshakeError, HandshakeFailure};
 use mcp_proto::{CallFailure, ChannelEnd, PeerFault, UsageError};
@@ -40,6 +41,10 @@ enum Cause {
         what: String,
         reason: String,
     },
+    /// The task that the call became was given up; what the server said about it.
+    TaskCancelled(Option<String>),
+    /// A subscription did not come about.
+    NotSubscribed(SubscriptionChange),
     UnknownTool,
     Usage(UsageError),
 }
@@ -48,6 +53,8 @@ enum Cause {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorKind {
+    /// The task that the call became was given up.
+    Cancelled,
     /// The connection was closed by this side.
     Closed,
     /// The connection ended while the request was under way. If [`Error::was_sent`] says so, its outcome is unknown.
@@ -58,7 +65,7 @@ pub enum ErrorKind {
     InvalidAnswer,
     /// The server asked for something before it would go on, and the host had no answer.
     NotAnswered,
-    /// The server refused the request as it is: too large, or too many.
+    /// The server refused the request as it is: too large, or too many, or a subscription.
     Refused,
     /// The server answered with a JSON-RPC error.
     Rpc,
@@ -146,6 +153,20 @@ impl Error {
         Self::new(server, stage, Some(subject.to_owned()), Cause::Usage(error))
     }
 
+    pub(crate) fn task_cancelled(
+        server: &Arc<str>,
+        subject: &str,
+        message: Option<String>,
+    ) -> Self {
+        let subject = Some(subject.to_owned());
+        Self::new(server, Stage::Call, subject, Cause::TaskCancelled(message))
+    }
+
+    pub(crate) fn not_subscribed(server: &Arc<str>, why: SubscriptionChange) -> Self {
+        let subject = Some("subscriptions/listen".to_owned());
+        Self::new(server, Stage::Call, subject, Cause::NotSubscribed(why))
+    }
+
     pub(crate) fn not_answered(
         server: &Arc<str>,
         stage: Stage,
@@ -217,6 +238,12 @@ impl Error {
             | Cause::NotConnected(_) => ErrorKind::Closed,
             Cause::Usage(_) => ErrorKind::Usage,
             Cause::NotAnswered { .. } => ErrorKind::NotAnswered,
+            Cause::TaskCancelled(_) => ErrorKind::Cancelled,
+            Cause::NotSubscribed(SubscriptionChange::Ended(SubscriptionEnd::ConnectionClosed)) => {
+                ErrorKind::ConnectionLost
+            }
+            Cause::NotSubscribed(SubscriptionChange::Interrupted { .. }) => ErrorKind::Unavailable,
+            Cause::NotSubscribed(_) => ErrorKind::Refused,
             Cause::UnknownTool => ErrorKind::UnknownTool,
             Cause::Open(_) => ErrorKind::Start,
             Cause::Handshake(HandshakeError {
@@ -259,7 +286,8 @@ impl Error {
     pub fn was_sent(&self) -> Sent {
         match &self.0.cause {
             Cause::Call(CallFailure::Rpc { .. } | CallFailure::Peer(_))
-            | Cause::NotAnswered { .. } => Sent::Yes,
+            | Cause::NotAnswered { .. }
+            | Cause::TaskCancelled(_) => Sent::Yes,
             Cause::Call(failure) if failure.sent() => Sent::Unknown,
             _ => Sent::No,
         }
@@ -358,6 +386,19 @@ impl fmt::Display for Error {
                 f,
                 "the server asked for {what}, and there is no answer: {reason}"
             ),
+            Cause::TaskCancelled(None) => f.write_str("the task was cancelled"),
+            Cause::TaskCancelled(Some(message)) => {
+                let message =
+                    mcp_jsonrpc::clean_excerpt(message.as_bytes(), MAX_SHOWN_SUBJECT_BYTES);
+                write!(f, "the task was cancelled: {message}")
+            }
+            Cause::NotSubscribed(why) => match why {
+                SubscriptionChange::Interrupted { reason }
+                | SubscriptionChange::Ended(SubscriptionEnd::Refused { reason }) => {
+                    write!(f, "no subscription came about: {reason}")
+                }
+                _ => f.write_str("no subscription came about: it was ended at once"),
+            },
             Cause::UnknownTool => f.write_str("the server has no tool of that name"),
             Cause::NotConnected(_) => f.write_str("there is no connection"),
             Cause::Open(_) => f.write_str("the server could not be started"),
@@ -422,7 +463,10 @@ impl StdError for Error {
             Cause::NotConnected(end) => Some(end),
             Cause::Open(error) => Some(error.as_ref()),
             Cause::Usage(error) => Some(error),
-            Cause::NotAnswered { .. } | Cause::UnknownTool => None,
+            Cause::NotAnswered { .. }
+            | Cause::NotSubscribed(_)
+            | Cause::TaskCancelled(_)
+            | Cause::UnknownTool => None,
         }
     }
 }

@@ -7,7 +7,7 @@ use mcp_proto::method::{
     SetLogLevel,
 };
 use mcp_proto::model::completion::{CompleteParams, CompleteResult, CompletionReference};
-use mcp_proto::model::logging::{LoggingLevel, SetLevelParams};
+use mcp_proto::model::deprecated::logging::{LoggingLevel, SetLevelParams};
 use mcp_proto::model::prompt::{GetPromptParams, GetPromptResult, Prompt};
 use mcp_proto::model::resource::{ReadResourceResult, Resource, ResourceParams, ResourceTemplate};
 use mcp_proto::{Era, ProtocolVersion};
@@ -27,7 +27,8 @@ impl Client {
     /// # Cancel safety
     /// Dropping the future gives the page in flight up.
     pub async fn resources(&self) -> Result<List<Resource>, Error> {
-        self.walk::<ListResources>(None, |_| Ok(())).await
+        self.walk::<ListResources>(CallOptions::default(), |_| Ok(()))
+            .await
     }
 
     /// All resource templates of the server, as [`Client::resources`].
@@ -38,7 +39,8 @@ impl Client {
     /// # Cancel safety
     /// As [`Client::resources`].
     pub async fn resource_templates(&self) -> Result<List<ResourceTemplate>, Error> {
-        self.walk::<ListResourceTemplates>(None, |_| Ok(())).await
+        self.walk::<ListResourceTemplates>(CallOptions::default(), |_| Ok(()))
+            .await
     }
 
     /// Reads a resource. The URI is sent exactly as given (RES-07); what comes back may be several items.
@@ -64,7 +66,8 @@ impl Client {
     /// # Cancel safety
     /// As [`Client::resources`].
     pub async fn prompts(&self) -> Result<List<Prompt>, Error> {
-        self.walk::<ListPrompts>(None, |_| Ok(())).await
+        self.walk::<ListPrompts>(CallOptions::default(), |_| Ok(()))
+            .await
     }
 
     /// Gets a prompt with its arguments filled in. Whoever knows the [`Prompt`] can ask it for missing arguments first.

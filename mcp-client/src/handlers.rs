@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_jsonrpc::{ErrorCode, ErrorObject, RawJson};
+use mcp_proto::ProtocolVersion;
 use mcp_proto::rounds::Question;
 use serde_json::value::RawValue;
 use tokio::task::JoinSet;
@@ -28,8 +29,33 @@ pub struct Asked<P> {
     /// The request of the host that made the server ask; `None` when that is not certain, as on a pipe with several calls
     /// under way.
     pub occasion: Option<Occasion>,
+    /// The protocol's version that is spoken with it.
+    pub version: ProtocolVersion,
     /// What is asked.
     pub params: P,
+}
+
+impl<P> Asked<P> {
+    pub(crate) fn split(self) -> (Asked<()>, P) {
+        let asked = Asked {
+            server: self.server,
+            occasion: self.occasion,
+            version: self.version,
+            params: (),
+        };
+        (asked, self.params)
+    }
+}
+
+impl Asked<()> {
+    pub(crate) fn with<P>(self, params: P) -> Asked<P> {
+        Asked {
+            server: self.server,
+            occasion: self.occasion,
+            version: self.version,
+            params,
+        }
+    }
 }
 
 /// A request of the host that made a server ask.
@@ -72,9 +98,6 @@ pub struct HandlerError {
     reason: String,
 }
 
-/// The code for a request that a person turned down (SAMP-12).
-const USER_REFUSED: ErrorCode = ErrorCode::new(-1);
-
 impl HandlerError {
     /// It can't be answered. The server is told the reason: no secrets in it.
     pub fn failed(reason: impl Into<String>) -> Self {
@@ -84,10 +107,10 @@ impl HandlerError {
         }
     }
 
-    /// A person said no.
+    /// A person said no (SAMP-12).
     pub fn refused(reason: impl Into<String>) -> Self {
         Self {
-            code: USER_REFUSED,
+            code: mcp_proto::code::USER_REJECTED,
             reason: reason.into(),
         }
     }
@@ -106,8 +129,10 @@ impl HandlerError {
 }
 
 /// A future that answers a question with a bare result.
-pub(crate) type Answering =
-    Pin<Box<dyn Future<Output = Result<Box<RawValue>, HandlerError>> + Send>>;
+pub(crate) type Answering = Answered<Box<RawValue>>;
+
+/// A future that answers a question.
+pub(crate) type Answered<A> = Pin<Box<dyn Future<Output = Result<A, HandlerError>> + Send>>;
 
 type RawHandler = Arc<dyn Fn(Asked<Option<RawJson>>) -> Answering + Send + Sync>;
 
@@ -185,6 +210,7 @@ impl Shared {
         &self,
         questions: &[Question],
         about: About<'_>,
+        version: &ProtocolVersion,
     ) -> Result<Vec<Box<RawValue>>, (String, HandlerError)> {
         let mut tasks = JoinSet::new();
         for (index, question) in questions.iter().enumerate() {
@@ -195,6 +221,7 @@ impl Shared {
             let asked = Asked {
                 server: Arc::clone(&self.server),
                 occasion: Some(Occasion::of(about)),
+                version: version.clone(),
                 params: question.params.clone(),
             };
             let answer = Handlers::answer(entry, asked, self.options.answer_timeout);

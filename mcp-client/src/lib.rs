@@ -30,10 +30,14 @@
 //! | limits | [`ClientOptions`], [`mcp_proto::connection::ConnectionLimits`] |
 
 mod answerers;
+mod caching;
 mod catalogue;
+mod changes;
 mod client;
+mod deprecated;
 mod diagnostics;
 mod driver;
+mod elicitation;
 #[cfg(feature = "http")]
 mod era_memory;
 mod error;
@@ -52,12 +56,16 @@ mod shared;
 #[cfg(feature = "stdio")]
 pub mod stdio;
 mod subscription;
+mod tasks;
 mod tools;
 pub mod transport;
 
 pub use catalogue::ToolList;
+pub use changes::{Change, Changes};
 pub use client::{Client, Round};
+pub use deprecated::root_at;
 pub use diagnostics::{Diagnostics, MAX_NOISE_EXAMPLES, MAX_VIOLATION_EXAMPLES};
+pub use elicitation::WebPage;
 pub use error::{Error, ErrorKind, Sent, Stage};
 pub use evidence::Evidence;
 pub use handlers::{Asked, HandlerError, Occasion};
@@ -74,6 +82,7 @@ pub use progress::{
 };
 pub use redact::{MIN_REDACTED_BYTES, Redactor};
 pub use subscription::Subscription;
+pub use tasks::{Task, ToolOutcome};
 
 /// The README's program is compiled with the documentation's.
 #[cfg(all(doctest, feature = "stdio"))]

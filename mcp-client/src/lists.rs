@@ -2,8 +2,10 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::time::Instant;
 
-use mcp_jsonrpc::Deadline;
+use mcp_proto::Era;
+use mcp_proto::cache::CacheHint;
 use mcp_proto::http::InvalidMirror;
 use mcp_proto::method::ListMethod;
 use mcp_proto::model::page::{
@@ -12,8 +14,9 @@ use mcp_proto::model::page::{
 
 use crate::client::Client;
 use crate::error::{Error, Stage};
-use crate::logical_call::{About, LogicalCall};
+use crate::logical_call::About;
 use crate::options::CallOptions;
+use crate::shared::now;
 
 /// Most notes kept about one list: enough to see what is wrong.
 const MAX_NOTES: usize = 100;
@@ -26,6 +29,8 @@ pub struct List<T> {
     pub entries: Vec<T>,
     /// What is not in the list, and why.
     pub notes: Vec<ListNote>,
+    /// Until when the server allows it to be used again; `None` if it does not say.
+    pub(crate) until: Option<Instant>,
 }
 
 /// Something that a list leaves out.
@@ -81,6 +86,7 @@ impl<T> Default for List<T> {
         Self {
             entries: Vec::new(),
             notes: Vec::new(),
+            until: None,
         }
     }
 }
@@ -114,7 +120,7 @@ impl Client {
     /// Fetches a whole list. `keep` says why an entry is to be left out.
     pub(crate) async fn walk<M: ListMethod>(
         &self,
-        deadline: Option<Deadline>,
+        options: CallOptions,
         mut keep: impl FnMut(&M::Entry) -> Result<(), ListNote>,
     ) -> Result<List<M::Entry>, Error> {
         let shared = self.shared();
@@ -131,18 +137,12 @@ impl Client {
             subject: M::NAME,
             method: M::NAME,
         };
-        let options = CallOptions {
-            deadline,
-            ..CallOptions::default()
-        };
         let mut seen = HashSet::new();
         let mut walk = PageWalk::new(shared.options.page_limits, agreement.era);
         let mut cursor = None;
         loop {
             let params = ListParams::at(cursor.take());
-            let mut call = LogicalCall::new(self, about, &options);
-            let fetched = call.run(|attempt| shared.start_call::<M>(&params, attempt));
-            let answer = match fetched.await {
+            let answer = match self.answer_to::<M>(about, &params, &options).await {
                 Ok(answer) => answer,
                 // PAGE-05: the pages no longer fit together; once more from the first.
                 Err(error) if is_invalid_params(&error) && walk.cursor_refused() => {
@@ -153,6 +153,11 @@ impl Client {
                 Err(error) => return Err(error),
             };
             let bytes = answer.result().len_bytes();
+            if agreement.era == Era::Modern {
+                let hint = CacheHint::read(answer.result().as_str());
+                let until = hint.ttl.and_then(|_| hint.until(now()));
+                list.until = list.until.into_iter().chain(until).min();
+            }
             let page = self.read::<M>(about, answer)?;
             let count = page.entries.len() + page.skipped.len();
             let next = page.next_cursor.clone();

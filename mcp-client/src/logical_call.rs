@@ -1,19 +1,25 @@
 //! One logical call: it may take several requests, and the host sees one.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mcp_jsonrpc::{Deadline, RawJson, TimedOut, TimeoutKind};
 use mcp_proto::backoff::Backoff;
-use mcp_proto::connection::{Answer, read_result};
+use mcp_proto::code;
+use mcp_proto::connection::{Answer, ServerNotification, read_result};
 use mcp_proto::http::{HttpFailure, HttpFailureKind};
 use mcp_proto::method::{Method, is_safe_to_repeat};
-use mcp_proto::rounds::{InputAnswers, InputRound, pace};
-use mcp_proto::{CallFailure, ChannelEnd, UsageError};
+use mcp_proto::rounds::{InputAnswers, InputRound, MAX_QUESTIONS, Question, pace};
+use mcp_proto::{CallFailure, ChannelEnd, ProtocolVersion, UsageError};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use crate::client::Client;
+use crate::elicitation;
 use crate::error::{Error, Stage};
 use crate::evidence::Evidence;
+use crate::notify::Notice;
 use crate::options::CallOptions;
 use crate::shared::{Call, Phase};
 
@@ -103,6 +109,8 @@ pub(crate) struct LogicalCall<'a> {
     input: InputAnswers,
     rounds: usize,
     pace: Backoff,
+    /// The questions about web pages so far: one that comes again is paced (ELIC-24).
+    pages: BTreeSet<String>,
     /// Whether a lost answer may still be asked for again: once, if that is safe by the method or by the host's word
     /// (D2, HTTPM-09).
     may_repeat: bool,
@@ -117,6 +125,7 @@ impl<'a> LogicalCall<'a> {
             budget: client.budget(options),
             input: options.input.clone(),
             rounds: 0,
+            pages: BTreeSet::new(),
             pace: pace(client.shared().options.config.jitter_seed),
             may_repeat: options.repeatable || is_safe_to_repeat(about.method),
         }
@@ -129,11 +138,20 @@ impl<'a> LogicalCall<'a> {
         start: impl Fn(Attempt<'_>) -> Result<Call, UsageError>,
     ) -> Result<Answer, Error> {
         loop {
-            match self.round(&start).await? {
-                Answer::InputRequired(round) => self.answer(&round).await?,
-                answer => return Ok(answer),
+            match self.round(&start).await {
+                Ok(Answer::InputRequired(round)) => self.answer(&round).await?,
+                Ok(answer) => return Ok(answer),
+                Err(error) => match self.pages_required(&error) {
+                    Some(pages) => self.send_to_pages(pages, error).await?,
+                    None => return Err(error),
+                },
             }
         }
+    }
+
+    /// Whether the server asked for input on the way.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.rounds > 0
     }
 
     /// One round: until the server answers, if only with questions.
@@ -176,25 +194,97 @@ impl<'a> LogicalCall<'a> {
         }
     }
 
+    /// The web pages that a person must be sent to before the call can be carried out, in 2025-11-25 (ELIC-30).
+    fn pages_required(&self, error: &Error) -> Option<Vec<Question>> {
+        let error = error.as_rpc()?;
+        let shared = self.client.shared();
+        let declared = &shared.options.config.capabilities;
+        let version = &self.client.agreement().version;
+        if error.code != code::URL_ELICITATION_REQUIRED
+            || *version != ProtocolVersion::V2025_11_25
+            || !declared.has("elicitation", Some("url"))
+        {
+            return None;
+        }
+        url_elicitations(error.data.as_ref()?)
+    }
+
+    /// Sends a person to pages, then waits until the server says that they are done there, or for a while: then the call can
+    /// be made again. `refusal`: the error that asked for it.
+    async fn send_to_pages(
+        &mut self,
+        mut pages: Vec<Question>,
+        refusal: Error,
+    ) -> Result<(), Error> {
+        self.count_round()?;
+        let client = self.client;
+        // From before the person can be done.
+        let mut notifications = client.notifications();
+        let ids: Vec<_> = pages.iter().filter_map(elicitation_id).collect();
+        // Who agreed once is not asked again while the server still waits for the page.
+        pages.retain(|page| self.is_new_page(page));
+        let version = client.agreement().version.clone();
+        let answers = client.shared().answer_all(&pages, self.about, &version);
+        let answers = self.budget.wait_for_person(answers).await;
+        let answers =
+            answers.map_err(|(method, error)| self.not_answered(&method, error.to_string()))?;
+        if !answers.iter().all(|answer| is_accepted(answer)) {
+            return Err(refusal);
+        }
+        let done = async {
+            while let Some(notice) = notifications.next().await {
+                if let Notice::Notification(ServerNotification::ElicitationComplete {
+                    elicitation_id,
+                }) = notice
+                    && ids.contains(&elicitation_id)
+                {
+                    return;
+                }
+            }
+        };
+        let wait = self.pace.next_delay();
+        // It makes no difference which of the two it was: the server knows whether it may go on.
+        let _ = self
+            .budget
+            .wait_for_person(tokio::time::timeout(wait, done))
+            .await;
+        Ok(())
+    }
+
+    /// Whether a question about a web page is asked for the first time.
+    fn is_new_page(&mut self, question: &Question) -> bool {
+        let params = question.params.as_ref().map(RawJson::as_str);
+        self.pages.insert(params.unwrap_or_default().to_owned())
+    }
+
+    fn count_round(&mut self) -> Result<(), Error> {
+        self.rounds += 1;
+        let limit = self.client.shared().options.max_rounds;
+        if self.rounds <= limit {
+            return Ok(());
+        }
+        let reason = format!("it asked {limit} times already (limit max_rounds)");
+        Err(self.not_answered("input once more", reason))
+    }
+
     /// Answers a round of questions, so that the next attempt carries the answers.
     async fn answer(&mut self, round: &RawJson) -> Result<(), Error> {
         let shared = self.client.shared();
-        self.rounds += 1;
-        let limit = shared.options.max_rounds;
-        if self.rounds > limit {
-            let reason = format!("it asked {limit} times already (limit max_rounds)");
-            return Err(self.not_answered("input once more", reason));
-        }
+        self.count_round()?;
         let round = InputRound::read(round, &shared.options.config.answers)
             .map_err(|fault| self.failed(CallFailure::Peer(fault)))?;
-        if round.questions.is_empty() {
+        let mut comes_again = false;
+        for page in round.questions.iter().filter(|question| is_page(question)) {
+            comes_again |= !self.is_new_page(page);
+        }
+        // Without questions it is busy (MRTR-11).
+        if round.questions.is_empty() || comes_again {
             let wait = tokio::time::sleep(self.pace.next_delay());
             let waited = self.budget.wait(wait).await;
             waited.map_err(|failure| self.failed(failure))?;
-            self.input = round.answered([]);
-            return Ok(());
         }
-        let answers = shared.answer_all(&round.questions, self.about);
+        let version = self.client.agreement().version.clone();
+        let answers = shared.answer_all(&round.questions, self.about, &version);
         let answers = self.budget.wait_for_person(answers).await;
         let answers =
             answers.map_err(|(method, error)| self.not_answered(&method, error.to_string()))?;
@@ -265,4 +355,48 @@ fn was_lost(failure: &CallFailure) -> bool {
             ..
         })
     )
+}
+
+/// Whether a question sends a person to a web page.
+fn is_page(question: &Question) -> bool {
+    let mode = question.params.as_ref().and_then(|params| {
+        let params: PageParams = params.parse().ok()?;
+        params.mode
+    });
+    question.method == elicitation::METHOD && mode.as_deref() == Some("url")
+}
+
+fn elicitation_id(question: &Question) -> Option<String> {
+    let params: PageParams = question.params.as_ref()?.parse().ok()?;
+    params.elicitation_id
+}
+
+/// What there is to know about a question in order to pace it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PageParams {
+    mode: Option<String>,
+    elicitation_id: Option<String>,
+}
+
+/// The questions in the data of an error that asks for web pages; `None` if it holds none.
+fn url_elicitations(data: &RawJson) -> Option<Vec<Question>> {
+    #[derive(Deserialize)]
+    struct Data {
+        elicitations: Vec<Box<RawValue>>,
+    }
+    let data: Data = data.parse().ok()?;
+    let questions = data.elicitations.iter().take(MAX_QUESTIONS);
+    let questions: Vec<_> = questions
+        .map(|params| Question::new("", elicitation::METHOD, Some(RawJson::from(&**params))))
+        .collect();
+    (!questions.is_empty()).then_some(questions)
+}
+
+fn is_accepted(answer: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct Action<'a> {
+        action: &'a str,
+    }
+    serde_json::from_str::<Action<'_>>(answer.get()).is_ok_and(|answer| answer.action == "accept")
 }

@@ -47,7 +47,7 @@ impl Notifications {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Notice>> {
+    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Notice>> {
         let mut queue = lock(&self.0);
         if queue.lost > 0 {
             return Poll::Ready(Some(Notice::Lagged(std::mem::take(&mut queue.lost))));
@@ -142,6 +142,21 @@ fn detached(notification: ServerNotification) -> (ServerNotification, usize) {
             let logger = log.logger.as_ref().map_or(0, String::len);
             let bytes = logger + log.data.as_ref().map_or(0, |data| data.get().len());
             (ServerNotification::Log(log), bytes)
+        }
+        ServerNotification::TaskChanged(task) => {
+            let bytes = task.len_bytes();
+            (ServerNotification::TaskChanged(task), bytes)
+        }
+        ServerNotification::ResourceUpdated { uri } => {
+            let bytes = uri.len();
+            (ServerNotification::ResourceUpdated { uri }, bytes)
+        }
+        ServerNotification::ElicitationComplete { elicitation_id } => {
+            let bytes = elicitation_id.len();
+            (
+                ServerNotification::ElicitationComplete { elicitation_id },
+                bytes,
+            )
         }
         other => (other, 0),
     }

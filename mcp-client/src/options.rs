@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mcp_jsonrpc::{Deadline, RawJson};
+use mcp_proto::cache::CacheLimits;
 use mcp_proto::connection::ClientConfig;
 use mcp_proto::meta::RequestMeta;
 use mcp_proto::model::implementation::Implementation;
@@ -10,6 +11,8 @@ use mcp_proto::model::page::PageLimits;
 use mcp_proto::rounds::InputAnswers;
 use serde_json::value::RawValue;
 
+use crate::deprecated::Roots;
+use crate::elicitation::ElicitationHandlers;
 use crate::handlers::{Asked, HandlerError, Handlers};
 use crate::progress::ProgressSender;
 
@@ -30,12 +33,16 @@ pub struct ClientOptions {
     pub watch_lists: bool,
     /// How much is kept for a slow reader of notifications.
     pub notification_limits: NotificationLimits,
+    /// How many results are kept that a modern server allows to be used again: `max_entries: 0` switches that off.
+    pub cache_limits: CacheLimits,
     /// How often a server may ask for input before one call goes on (MRTR-12). Default 32.
     pub max_rounds: usize,
     /// How long the host may take to answer one question; what is late counts as cancelled, or as failed. Default 10 min. The
     /// clocks of the call that waits for it stand still meanwhile.
     pub answer_timeout: Duration,
     pub(crate) handlers: Handlers,
+    pub(crate) elicitation: ElicitationHandlers,
+    pub(crate) roots: Option<Roots>,
 }
 
 impl ClientOptions {
@@ -51,9 +58,12 @@ impl ClientOptions {
             page_limits: PageLimits::default(),
             watch_lists: true,
             notification_limits: NotificationLimits::default(),
+            cache_limits: CacheLimits::default(),
             max_rounds: 32,
             answer_timeout: Duration::from_secs(600),
             handlers: Handlers::default(),
+            elicitation: ElicitationHandlers::default(),
+            roots: None,
         }
     }
 
@@ -123,6 +133,8 @@ pub struct CallOptions {
     /// Whether doing it twice is doing it once: then a call whose answer was lost on the way is repeated once by itself (D2).
     /// Default: no, whatever hints a tool carries. Methods that only read are repeated anyway.
     pub repeatable: bool,
+    /// Whether the server is asked although a result is kept that it allows to be used again. Default: no.
+    pub refresh: bool,
     /// Answers to what the server asked when this call was made before: see [`Client::request_round`](crate::Client). Default:
     /// none.
     pub input: InputAnswers,
@@ -147,6 +159,13 @@ impl CallOptions {
     #[must_use]
     pub fn repeatable(mut self) -> Self {
         self.repeatable = true;
+        self
+    }
+
+    /// Asks the server, whatever is kept.
+    #[must_use]
+    pub fn refresh(mut self) -> Self {
+        self.refresh = true;
         self
     }
 

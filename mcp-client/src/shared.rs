@@ -9,18 +9,20 @@ use std::task::Waker;
 use std::time::Instant;
 
 use mcp_jsonrpc::{RawJson, RequestId};
+use mcp_proto::cache::ResultCache;
 use mcp_proto::connection::{
     Answer, ChannelKind, ClientConnection, Diagnostic, Event, Outbound, RequestOptions,
     ServerNotification, SubscriptionId,
 };
 use mcp_proto::lifecycle::{Agreement, HandshakeError, ReopenAs};
 use mcp_proto::method::Method;
-use mcp_proto::{CallFailure, ChannelEnd, UsageError};
+use mcp_proto::{CallFailure, ChannelEnd, ProtocolVersion, UsageError};
 use serde_json::value::RawValue;
 use slab::Slab;
 use tokio::sync::Notify;
 
 use crate::catalogue::CatalogueState;
+use crate::changes::WatchedResources;
 use crate::diagnostics::Diagnostics;
 use crate::evidence::Evidence;
 use crate::handlers::{Asked, Occasion};
@@ -35,6 +37,9 @@ use crate::transport::{CloseReport, OpenError};
 /// The table slot of a call.
 pub(crate) type Slot = usize;
 
+/// The token of what belongs to no call.
+pub(crate) const NO_SLOT: Slot = usize::MAX;
+
 /// Shared by everything that belongs to one client.
 pub(crate) struct Shared {
     pub(crate) server: Arc<str>,
@@ -48,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) progress: Notify,
     /// Lets one refresh of the tool list run at a time.
     pub(crate) refresh: tokio::sync::Mutex<()>,
+    /// Lets one legacy subscription come about at a time.
+    pub(crate) subscribing: tokio::sync::Mutex<()>,
     /// The server asks for something, or takes that back: see [`State::asking`].
     asked: AtomicBool,
     /// An agreement came about that the channel was not told of yet.
@@ -62,6 +69,7 @@ pub(crate) struct State {
     /// What the channel says about itself.
     pub(crate) facts: Vec<(&'static str, String)>,
     pub(crate) subscriptions: SubscriptionSlots,
+    pub(crate) watched_resources: WatchedResources,
     /// The subscription that keeps lists fresh in the modern era (C180).
     pub(crate) watch: Option<SubscriptionId>,
     /// What the server asks for by requests of its own, until the driver takes it.
@@ -69,6 +77,7 @@ pub(crate) struct State {
     pub(crate) close_requested: bool,
     pub(crate) diagnostics: Diagnostics,
     pub(crate) catalogue: CatalogueState,
+    pub(crate) cache: ResultCache,
     pub(crate) subscribers: Subscribers,
     /// About the channel as it was when it ended.
     pub(crate) evidence: Evidence,
@@ -133,18 +142,21 @@ pub(crate) fn now() -> Instant {
 }
 
 impl Shared {
-    pub(crate) fn new(server: Arc<str>, options: ClientOptions, redactor: Redactor) -> Self {
+    pub(crate) fn new(server: Arc<str>, mut options: ClientOptions, redactor: Redactor) -> Self {
+        options.detach_roots();
         let state = State {
             connection: ClientConnection::new(options.config.clone()),
             phase: Phase::Starting,
             agreement: None,
             facts: Vec::new(),
             subscriptions: SubscriptionSlots::default(),
+            watched_resources: WatchedResources::default(),
             watch: None,
             asking: Vec::new(),
             close_requested: false,
             diagnostics: Diagnostics::default(),
             catalogue: CatalogueState::default(),
+            cache: ResultCache::new(options.cache_limits),
             subscribers: Subscribers::default(),
             evidence: Evidence::default(),
             ended: None,
@@ -160,6 +172,7 @@ impl Shared {
             attention: Notify::new(),
             progress: Notify::new(),
             refresh: tokio::sync::Mutex::new(()),
+            subscribing: tokio::sync::Mutex::new(()),
             asked: AtomicBool::new(false),
             newly_agreed: AtomicBool::new(false),
         }
@@ -375,6 +388,7 @@ impl State {
                     ) {
                         self.catalogue.invalidate();
                     }
+                    self.cache.heard(&notification);
                     self.subscribers.publish(notification, &mut later.wakers);
                 }
                 Event::Diagnostic(diagnostic) => {
@@ -392,6 +406,12 @@ impl State {
                     let asked = Asked {
                         server: Arc::clone(server),
                         occasion: call.and_then(|call| call.occasion.as_deref().cloned()),
+                        version: self
+                            .connection
+                            .agreement()
+                            .map_or(ProtocolVersion::NEWEST_LEGACY, |agreement| {
+                                agreement.version.clone()
+                            }),
                         params: request.params,
                     };
                     self.asking

@@ -4,16 +4,15 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
-use mcp_proto::Era;
 use mcp_proto::connection::{SubscriptionChange, SubscriptionEnd, SubscriptionId};
 use mcp_proto::lifecycle::Agreement;
 use mcp_proto::model::subscription::ListenFilter;
+use mcp_proto::{Era, UsageError};
 
-use crate::client::NO_SLOT;
 use crate::options::ClientOptions;
-use crate::shared::{Shared, State, now};
+use crate::shared::{NO_SLOT, Shared, State, now};
 
 /// How many changes wait for a slow reader; older ones are dropped, the end never.
 const MAX_WAITING: usize = 16;
@@ -40,8 +39,19 @@ struct Slot {
 }
 
 impl Subscription {
-    pub(crate) fn new(shared: Arc<Shared>, id: SubscriptionId) -> Self {
-        Self { shared, id }
+    /// Opens one, in the modern era.
+    pub(crate) fn open(shared: &Arc<Shared>, filter: &ListenFilter) -> Result<Self, UsageError> {
+        let (outcome, _) = shared.update(|state| {
+            let id = state.connection.listen(filter, NO_SLOT, now())?;
+            state.subscriptions.open(id);
+            Ok(id)
+        });
+        // There may be an earlier deadline now.
+        shared.attention.notify_one();
+        Ok(Self {
+            shared: Arc::clone(shared),
+            id: outcome?,
+        })
     }
 
     /// What happens to the subscription next: opened, interrupted, ended; `None` after the end.
@@ -49,20 +59,21 @@ impl Subscription {
     /// # Cancel safety
     /// Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<SubscriptionChange> {
-        poll_fn(|task| {
-            let mut state = self.shared.lock();
-            let closed = state.subscriptions.closed;
-            let slot = state.subscriptions.slots.entry(self.id).or_default();
-            if let Some(change) = slot.waiting.pop_front() {
-                return Poll::Ready(Some(change));
-            }
-            if slot.ended || closed {
-                return Poll::Ready(None);
-            }
-            slot.waker = Some(task.waker().clone());
-            Poll::Pending
-        })
-        .await
+        poll_fn(|task| self.poll_next(task)).await
+    }
+
+    pub(crate) fn poll_next(&mut self, task: &mut Context<'_>) -> Poll<Option<SubscriptionChange>> {
+        let mut state = self.shared.lock();
+        let closed = state.subscriptions.closed;
+        let slot = state.subscriptions.slots.entry(self.id).or_default();
+        if let Some(change) = slot.waiting.pop_front() {
+            return Poll::Ready(Some(change));
+        }
+        if slot.ended || closed {
+            return Poll::Ready(None);
+        }
+        slot.waker = Some(task.waker().clone());
+        Poll::Pending
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use mcp_jsonrpc::Deadline;
+use mcp_jsonrpc::{Deadline, ErrorCode, RawJson};
+use mcp_proto::connection::Answer;
 use mcp_proto::http::{MirroredParams, ToolHeaders};
 use mcp_proto::method::{CallTool, ListTools, Method};
+use mcp_proto::model::task::{TaskDesign, TaskRequest, TaskState, TaskSupport};
 use mcp_proto::model::tool::{CallToolParams, CallToolResult, Tool};
-use mcp_proto::{Era, UsageError};
+use mcp_proto::{CallFailure, Era, PeerFault, UsageError};
 use serde::Serialize;
 
 use crate::catalogue::ToolList;
@@ -15,9 +17,12 @@ use crate::error::{Error, Stage};
 use crate::lists::ListNote;
 use crate::logical_call::{About, Attempt, Budget, LogicalCall};
 use crate::options::CallOptions;
+use crate::shared::now;
+use crate::tasks::{self, AbandonTask, Task};
 
 impl Client {
-    /// All tools of the server: from memory while the server announces no change, else fetched page by page.
+    /// All tools of the server: from memory while the server announces no change and its time is not over, else fetched page by
+    /// page.
     ///
     /// A server without the `tools` capability has an empty list with a note.
     ///
@@ -27,12 +32,12 @@ impl Client {
     /// # Cancel safety
     /// Dropping the future gives the page in flight up; what was kept before stays.
     pub async fn tools(&self) -> Result<Arc<ToolList>, Error> {
-        if let Some(list) = self.shared().lock().catalogue.fresh() {
+        if let Some(list) = self.shared().lock().catalogue.fresh(now()) {
             return Ok(Arc::clone(list));
         }
         let _one_at_a_time = self.shared().refresh.lock().await;
         // Somebody else may have fetched it in the meantime.
-        if let Some(list) = self.shared().lock().catalogue.fresh() {
+        if let Some(list) = self.shared().lock().catalogue.fresh(now()) {
             return Ok(Arc::clone(list));
         }
         self.fetch_tools(None).await
@@ -55,7 +60,7 @@ impl Client {
         let shared = self.shared();
         let before = shared.lock().catalogue.fetches();
         let _one_at_a_time = shared.refresh.lock().await;
-        if let Some(list) = shared.lock().catalogue.newer_than(before) {
+        if let Some(list) = shared.lock().catalogue.newer_than(before, now()) {
             return Ok(list);
         }
         self.fetch_tools(Some(deadline)).await
@@ -69,15 +74,19 @@ impl Client {
             agreement.era == Era::Modern && shared.lock().has_exchanges(),
             &shared.server,
         );
+        // The list is kept as a whole here.
+        let mut options = CallOptions::default().refresh();
+        options.deadline = deadline;
         let list = self
-            .walk::<ListTools>(deadline, |tool| headers.check(tool))
+            .walk::<ListTools>(options, |tool| headers.check(tool))
             .await?;
+        let until = list.until;
         let list = Arc::new(ToolList {
             tools: list.entries,
             notes: list.notes,
         });
         shared.update(|state| {
-            state.catalogue.store(Arc::clone(&list), changes);
+            state.catalogue.store(Arc::clone(&list), changes, until);
             state.connection.set_tool_headers(headers.tools);
             state.watch_lists(&agreement, &shared.options);
         });
@@ -89,7 +98,9 @@ impl Client {
     /// A result with `is_error` is a result: the tool ran and says that it failed. Nothing is ever called twice: when the
     /// connection is lost on the way, the error says whether the call may have been carried out.
     ///
-    /// If the tool list is known and lacks the name, it is fetched once more before the call is refused.
+    /// If the tool list is known and lacks the name, it is fetched once more before the call is refused. A call that becomes a
+    /// task is waited for, if [`ClientOptions::with_tasks`](crate::ClientOptions::with_tasks) allows tasks; when this gives up,
+    /// so is the task.
     ///
     /// # Errors
     /// See [`ErrorKind`](crate::ErrorKind).
@@ -118,6 +129,29 @@ impl Client {
         arguments: &A,
         options: CallOptions,
     ) -> Result<CallToolResult, Error> {
+        let wish = TaskWish::IfRequired;
+        match self.begin_tool(name, arguments, &options, wish).await? {
+            (Begun::Done(result), _) => Ok(result),
+            (Begun::Task(state, design), budget) => {
+                let task = Task::new(self, &state.id, design, name);
+                let mut abandon = AbandonTask::new(&task);
+                let result = task.wait_within(Some(state), budget).await;
+                if !result.as_ref().is_err_and(Error::is_timeout) {
+                    abandon.disarm();
+                }
+                result
+            }
+        }
+    }
+
+    /// Calls a tool until it is done, or has become a task.
+    pub(crate) async fn begin_tool<A: Serialize + ?Sized>(
+        &self,
+        name: &str,
+        arguments: &A,
+        options: &CallOptions,
+        wish: TaskWish,
+    ) -> Result<(Begun, Budget), Error> {
         let shared = self.shared();
         let usage = |error| Error::usage(&shared.server, Stage::Call, name, error);
         let arguments = serde_json::value::to_raw_value(arguments).map_err(|error| {
@@ -126,30 +160,35 @@ impl Client {
                 reason: error.to_string(),
             })
         })?;
-        let params = CallToolParams::new(name, &arguments).ok_or_else(|| {
+        let mut params = CallToolParams::new(name, &arguments).ok_or_else(|| {
             usage(UsageError::ParamsNotAnObject {
                 method: CallTool::NAME.to_owned(),
             })
         })?;
-        let known = shared
-            .lock()
-            .catalogue
-            .fresh()
-            .map(|list| list.get(name).is_some());
         let about = About {
             stage: Stage::Call,
             subject: name,
             method: CallTool::NAME,
         };
-        let mut call = LogicalCall::new(self, about, &options);
-        if known == Some(false)
-            && self
-                .newer_tools_within(call.budget, name)
-                .await?
-                .get(name)
-                .is_none()
-        {
-            return Err(Error::unknown_tool(&shared.server, name));
+        let mut call = LogicalCall::new(self, about, options);
+        let mut list = shared.lock().catalogue.fresh(now()).cloned();
+        if list.as_ref().is_some_and(|list| list.get(name).is_none()) {
+            let newer = self.newer_tools_within(call.budget, name).await?;
+            if newer.get(name).is_none() {
+                return Err(Error::unknown_tool(&shared.server, name));
+            }
+            list = Some(newer);
+        }
+        let agreement = self.agreement();
+        let design = tasks::design(&shared.options, &agreement);
+        let is_task = |list: &ToolList| {
+            design == Some(TaskDesign::Experimental)
+                && list.get(name).is_some_and(|tool| {
+                    wish.is_granted_by(TaskSupport::of(tool, &agreement.capabilities))
+                })
+        };
+        if list.as_deref().is_some_and(is_task) {
+            params.task = Some(TaskRequest::default());
         }
         let start = |attempt: Attempt<'_>| shared.start_call::<CallTool>(&params, attempt);
         let mut outcome = call.run(start).await;
@@ -160,7 +199,42 @@ impl Client {
         {
             outcome = call.run(start).await;
         }
-        self.read::<CallTool>(about, outcome?)
+        // It must be a task, which only the list tells; it was refused (TASK-01).
+        if design == Some(TaskDesign::Experimental)
+            && list.is_none()
+            && outcome.as_ref().is_err_and(is_method_not_found)
+            && let Ok(list) = self.newer_tools_within(call.budget, name).await
+            && is_task(&list)
+        {
+            params.task = Some(TaskRequest::default());
+            outcome = call
+                .run(|attempt| shared.start_call::<CallTool>(&params, attempt))
+                .await;
+        }
+        let begun = match (outcome?, design) {
+            (Answer::Extension { result, .. }, Some(design)) => {
+                self.begun_task(about, &result, design)?
+            }
+            (Answer::Complete(result), Some(design)) if params.task.is_some() => {
+                self.begun_task(about, &result, design)?
+            }
+            (answer, _) => Begun::Done(self.read::<CallTool>(about, answer)?),
+        };
+        Ok((begun, call.budget))
+    }
+
+    fn begun_task(
+        &self,
+        about: About<'_>,
+        result: &RawJson,
+        design: TaskDesign,
+    ) -> Result<Begun, Error> {
+        let state = TaskState::read(result.as_str()).map_err(|reason| {
+            let method = about.method.to_owned();
+            let fault = PeerFault::InvalidResult { method, reason };
+            self.call_error(about.stage, about.subject, CallFailure::Peer(fault))
+        })?;
+        Ok(Begun::Task(state, design))
     }
 
     /// A newer list, for a call that needs it: within the call's own budget.
@@ -172,6 +246,35 @@ impl Client {
             .await
             .map_err(failed)?
     }
+}
+
+/// What came of a call so far.
+pub(crate) enum Begun {
+    Done(CallToolResult),
+    Task(TaskState, TaskDesign),
+}
+
+/// Whether a call is to be a task, where the host can choose.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum TaskWish {
+    IfPossible,
+    IfRequired,
+}
+
+impl TaskWish {
+    fn is_granted_by(self, support: TaskSupport) -> bool {
+        match support {
+            TaskSupport::Forbidden => false,
+            TaskSupport::Optional => self == Self::IfPossible,
+            TaskSupport::Required => true,
+        }
+    }
+}
+
+fn is_method_not_found(error: &Error) -> bool {
+    error
+        .as_rpc()
+        .is_some_and(|error| error.code == ErrorCode::METHOD_NOT_FOUND)
 }
 
 fn is_header_mismatch(error: &Error) -> bool {

@@ -66,6 +66,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backoff;
+pub mod cache;
 pub mod code;
 pub mod connection;
 pub mod convert;

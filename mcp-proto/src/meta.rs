@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use crate::error::UsageError;
 use crate::model::capability::ClientCapabilities;
+use crate::model::deprecated::logging::LoggingLevel;
 use crate::model::implementation::Implementation;
-use crate::model::logging::LoggingLevel;
 use crate::version::ProtocolVersion;
 
 /// Prefix of the keys that the protocol keeps for itself.

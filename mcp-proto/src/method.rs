@@ -6,10 +6,11 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::model::completion::{CompleteParams, CompleteResult};
-use crate::model::logging::SetLevelParams;
+use crate::model::deprecated::logging::SetLevelParams;
 use crate::model::page::{ListEntry, ListParams, Page};
 use crate::model::prompt::{GetPromptParams, GetPromptResult, Prompt};
 use crate::model::resource::{ReadResourceResult, Resource, ResourceParams, ResourceTemplate};
+use crate::model::task::{TaskParams, TaskState, UpdateTaskParams};
 use crate::model::tool::{CallToolParams, CallToolResult, Tool};
 use crate::version::Era;
 
@@ -102,17 +103,25 @@ fn anything(_: &str) -> Result<(), String> {
 methods! {
     /// `tools/call`: run a tool.
     CallTool = "tools/call", Some("tools"), CallToolParams<'a> => CallToolResult, CallToolResult::read;
+    /// `tasks/cancel`: give a task up. 2025-11-25 and the extension.
+    CancelTask = "tasks/cancel", None, TaskParams<'a> => (), anything;
     /// `completion/complete`: values for an argument that is being typed. In 2024-11-05 no capability tells whether a server has
     /// it (COMP-01), so none is asked for.
     Complete = "completion/complete", None, CompleteParams<'a> => CompleteResult, CompleteResult::read;
     /// `prompts/get`: a prompt with its arguments filled in.
     GetPrompt = "prompts/get", Some("prompts"), GetPromptParams<'a> => GetPromptResult, GetPromptResult::read;
+    /// `tasks/get`: how far a task is. 2025-11-25 and the extension.
+    GetTask = "tasks/get", None, TaskParams<'a> => TaskState, TaskState::read;
+    /// `tasks/result`: what came of a `tools/call`, once it is there (TASK-02). 2025-11-25 only.
+    GetTaskResult = "tasks/result", None, TaskParams<'a> => CallToolResult, CallToolResult::read;
     /// `prompts/list`: one page of the server's prompts.
     ListPrompts = "prompts/list", Some("prompts"), ListParams => Page<Prompt>, Page::read;
     /// `resources/templates/list`: one page of the server's resource templates.
     ListResourceTemplates = "resources/templates/list", Some("resources"), ListParams => Page<ResourceTemplate>, Page::read;
     /// `resources/list`: one page of the server's resources.
     ListResources = "resources/list", Some("resources"), ListParams => Page<Resource>, Page::read;
+    /// `tasks/list`: one page of the server's tasks. 2025-11-25 only.
+    ListTasks = "tasks/list", Some("tasks"), ListParams => Page<TaskState>, Page::read;
     /// `tools/list`: one page of the server's tools.
     ListTools = "tools/list", Some("tools"), ListParams => Page<Tool>, Page::read;
     /// `ping`: is the server there? Legacy era only (PING-02, PING-04).
@@ -124,6 +133,8 @@ methods! {
     /// `resources/subscribe`: tell when a resource changes. Legacy era only; the modern one has
     /// [`listen`](crate::connection::ClientConnection::listen).
     SubscribeResource = "resources/subscribe", Some("resources.subscribe"), ResourceParams<'a> => (), anything;
+    /// `tasks/update`: answers to what a task asks. The extension only.
+    UpdateTask = "tasks/update", None, UpdateTaskParams<'a> => (), anything;
     /// `resources/unsubscribe`. Legacy era only.
     UnsubscribeResource = "resources/unsubscribe", Some("resources.subscribe"), ResourceParams<'a> => (), anything;
 }
@@ -132,6 +143,7 @@ list_methods! {
     ListPrompts: Prompt;
     ListResourceTemplates: ResourceTemplate;
     ListResources: Resource;
+    ListTasks: TaskState;
     ListTools: Tool;
 }
 
@@ -155,7 +167,7 @@ pub(crate) fn only_in(method: &str) -> Option<Era> {
         | "tasks/list"
         | "notifications/initialized"
         | "notifications/roots/list_changed" => Some(Era::Legacy),
-        "server/discover" | "subscriptions/listen" => Some(Era::Modern),
+        "server/discover" | "subscriptions/listen" | "tasks/update" => Some(Era::Modern),
         _ => None,
     }
 }

@@ -77,6 +77,17 @@ impl fmt::Debug for Question {
     }
 }
 
+impl Question {
+    /// A question; `params` must be an object.
+    pub fn new(key: impl Into<String>, method: impl Into<String>, params: Option<RawJson>) -> Self {
+        Self {
+            key: key.into(),
+            method: method.into(),
+            params,
+        }
+    }
+}
+
 impl InputRound {
     /// Reads an `input_required` result. `answered`: methods that this client declared to answer (MRTR-05).
     ///
@@ -150,11 +161,8 @@ pub(crate) fn questions(
             return Err(invalid("a key of inputRequests comes twice".to_owned()));
         }
         let params = entry.get("params").map(RawJson::from);
-        questions.push(Question {
-            key: key.into_owned(),
-            method,
-            params: params.filter(RawJson::is_object),
-        });
+        let params = params.filter(RawJson::is_object);
+        questions.push(Question::new(key, method, params));
     }
     Ok(questions)
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::step::{Error, cargo, did_you_mean, execute, root, say, succeeds};
-use crate::{interop, layering, tidy};
+use crate::{conformance, interop, layering, tidy};
 
 type Check = fn() -> Result<(), String>;
 
@@ -74,6 +74,7 @@ const STEPS: &[(&str, Check)] = &[
         )
     }),
     ("interop", interop::run),
+    ("conformance", conformance::run_all),
 ];
 
 /// The names of the steps in order.

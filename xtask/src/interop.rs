@@ -8,11 +8,15 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::step::{cargo, execute, output, root, say, succeeds, target};
+use crate::conformance;
+use crate::locked::{check_npm_lock, fresh_folder, install, npm_ci, pinned_by_npm};
+use crate::step::{cargo, execute, output, root, succeeds, target};
 
 /// What the locks pin, relative to the workspace.
 const NPM_LOCK: &str = "xtask/interop/npm/package-lock.json";
 const PYTHON_LOCK: &str = "xtask/interop/python/requirements.txt";
+
+const NPM_FILES: &[&str] = &["package.json", "package-lock.json", "server.mjs"];
 
 pub(crate) fn run() -> Result<(), String> {
     for (program, probe, how) in TOOLS {
@@ -24,14 +28,16 @@ pub(crate) fn run() -> Result<(), String> {
     }
     let folder = target().join("interop");
     let npm = install(
-        &folder,
-        "npm",
-        &["package.json", "package-lock.json", "server.mjs"],
-        install_npm,
+        "xtask/interop/npm",
+        folder.join("npm"),
+        "the npm servers",
+        NPM_FILES,
+        |source, place| npm_ci(source, place, NPM_FILES),
     )?;
     let python = install(
-        &folder,
-        "python",
+        "xtask/interop/python",
+        folder.join("python"),
+        "the python servers",
         &["requirements.txt", "server.py"],
         install_python,
     )?;
@@ -102,27 +108,8 @@ pub(crate) fn check_locks() -> Vec<String> {
         Err(fault) => vec![fault],
     };
     let mut faults = check(NPM_LOCK, check_npm_lock);
+    faults.extend(check(conformance::LOCK, check_npm_lock));
     faults.extend(check(PYTHON_LOCK, check_python_lock));
-    faults
-}
-
-fn check_npm_lock(text: &str) -> Vec<String> {
-    let lock: Value = serde_json::from_str(text).unwrap_or_default();
-    let Some(packages) = lock["packages"].as_object().filter(|all| all.len() > 1) else {
-        return vec!["has no packages".to_owned()];
-    };
-    let mut faults = Vec::new();
-    for (name, package) in packages.iter().filter(|(name, _)| !name.is_empty()) {
-        if package["integrity"].as_str().is_none() {
-            faults.push(format!("{name} has no integrity"));
-        }
-        if package.get("resolved").is_some() {
-            faults.push(format!(
-                "{name} names a registry; write the lock with `npm install --package-lock-only \
-                 --omit-lockfile-registry-resolved`"
-            ));
-        }
-    }
     faults
 }
 
@@ -150,10 +137,7 @@ fn pinned(package: &str) -> Result<String, String> {
     let read =
         |name: &str| std::fs::read_to_string(root().join(name)).map_err(|e| format!("{name}: {e}"));
     let version = if package.starts_with('@') {
-        let lock: Value = serde_json::from_str(&read(NPM_LOCK)?).map_err(|e| e.to_string())?;
-        lock["packages"][format!("node_modules/{package}")]["version"]
-            .as_str()
-            .map(str::to_owned)
+        Some(pinned_by_npm(NPM_LOCK, package)?)
     } else {
         read(PYTHON_LOCK)?
             .lines()
@@ -162,57 +146,6 @@ fn pinned(package: &str) -> Result<String, String> {
             .map(str::to_owned)
     };
     version.ok_or_else(|| format!("no lock pins {package}"))
-}
-
-/// Installs what `locks` pin into a folder, unless that was done with the same locks before.
-fn install(
-    folder: &Path,
-    kind: &str,
-    locks: &[&str],
-    install: fn(&Path, &Path) -> Result<(), String>,
-) -> Result<PathBuf, String> {
-    let source = root().join("xtask/interop").join(kind);
-    let place = folder.join(kind);
-    let stamp = place.join("installed");
-    let read = |name: &&str| {
-        let path = source.join(name);
-        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    let wanted = locks
-        .iter()
-        .map(read)
-        .collect::<Result<Vec<_>, _>>()?
-        .join("\n");
-    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
-        return Ok(place);
-    }
-    say(&format!(
-        "installing the {kind} servers into {}",
-        place.display()
-    ));
-    if place.exists() {
-        std::fs::remove_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
-    }
-    std::fs::create_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
-    install(&source, &place)?;
-    std::fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))?;
-    Ok(place)
-}
-
-fn install_npm(source: &Path, place: &Path) -> Result<(), String> {
-    for name in ["package.json", "package-lock.json", "server.mjs"] {
-        std::fs::copy(source.join(name), place.join(name))
-            .map_err(|error| format!("{name}: {error}"))?;
-    }
-    let mut npm = Command::new("npm");
-    npm.current_dir(place).args([
-        "ci",
-        "--no-audit",
-        "--no-fund",
-        "--ignore-scripts",
-        "--loglevel=error",
-    ]);
-    execute(&mut npm)
 }
 
 fn install_python(source: &Path, place: &Path) -> Result<(), String> {
@@ -231,9 +164,7 @@ fn install_python(source: &Path, place: &Path) -> Result<(), String> {
 fn fresh_work_folder(folder: &Path) -> Result<PathBuf, String> {
     let work = folder.join("work");
     let failed = |error: std::io::Error| format!("{}: {error}", work.display());
-    if work.exists() {
-        std::fs::remove_dir_all(&work).map_err(failed)?;
-    }
+    fresh_folder(&work)?;
     std::fs::create_dir_all(work.join("files")).map_err(failed)?;
     std::fs::write(work.join("files/größe.txt"), "hello, interop\n").map_err(failed)?;
     let repository = work.join("repository");
@@ -396,21 +327,6 @@ mod tests {
 
     #[test]
     fn locks_that_pin_too_little_are_found() {
-        let npm = |package: Value| json!({"packages": {"": {}, "node_modules/a": package}});
-        let cases: &[(Value, usize)] = &[
-            (npm(json!({"version": "1", "integrity": "sha512-x"})), 0),
-            (npm(json!({"version": "1"})), 1),
-            (
-                npm(json!({"integrity": "sha512-x", "resolved": "https://somewhere/a"})),
-                1,
-            ),
-            (json!({"packages": {"": {}}}), 1),
-            (json!({}), 1),
-        ];
-        for (lock, count) in cases {
-            let faults = check_npm_lock(&lock.to_string());
-            assert_eq!(faults.len(), *count, "{lock}: {faults:?}");
-        }
         let cases = [
             (
                 "# made by a tool\na==1 \\\n    --hash=sha256:00\n    # via b\n",

@@ -29,6 +29,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("mcp-manager", &["mcp-client"]),
     ("mcp-adapter-cli", &["mcp-client", "mcp-manager"]),
     ("mcp-adapter-rpi", &["mcp-client", "mcp-manager"]),
+    ("mcp-conformance", &["mcp-client"]),
     ("mcp-interop", &["mcp-client"]),
     ("mcp-testkit", &["mcp-jsonrpc", "mcp-proto"]),
     ("xtask", &[]),

@@ -1,9 +1,11 @@
 //! Development tasks: `cargo xtask help`.
 
 mod ci;
+mod conformance;
 mod field_cases;
 mod interop;
 mod layering;
+mod locked;
 mod step;
 mod tidy;
 
@@ -29,6 +31,11 @@ const TASKS: &[(&str, &str, &str)] = &[
         "",
         "our client against servers that others wrote",
     ),
+    (
+        "test-conformance",
+        conformance::USAGE,
+        "our client, judged by the official suite",
+    ),
     ("help", "", "this text"),
 ];
 
@@ -50,7 +57,7 @@ fn main() -> ExitCode {
 }
 
 fn run(task: &str, rest: &[String]) -> Result<(), Error> {
-    if task != "ci"
+    if !matches!(task, "ci" | "test-conformance")
         && let Some(word) = rest.first()
     {
         return Err(Error::Usage(format!(
@@ -63,6 +70,7 @@ fn run(task: &str, rest: &[String]) -> Result<(), Error> {
         "layering" => layering::run().map_err(Error::Failed),
         "tidy" => tidy::run().map_err(Error::Failed),
         "test-interop" => interop::run().map_err(Error::Failed),
+        "test-conformance" => conformance::run(rest),
         "help" | "--help" | "-h" => {
             step::say(&help());
             Ok(())
@@ -82,7 +90,13 @@ fn help() -> String {
     let mut text = "Development tasks. Run one with `cargo xtask TASK`.\n\n".to_owned();
     for (name, options, what) in TASKS {
         let usage = format!("{name} {options}");
-        text.push_str(&format!("  {usage:40} {what}\n"));
+        // A long one has a line of its own.
+        let gap = if usage.len() > 40 {
+            "\n                                           "
+        } else {
+            " "
+        };
+        text.push_str(&format!("  {usage:40}{gap}{what}\n"));
     }
     text.push_str(&format!("\nSteps of ci: {}", ci::step_names().join(", ")));
     text

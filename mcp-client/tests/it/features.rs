@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use mcp_client::mcp_proto::connection::ServerNotification;
 use mcp_client::mcp_proto::model::completion::CompletionReference;
-use mcp_client::mcp_proto::model::logging::LoggingLevel;
+use mcp_client::mcp_proto::model::deprecated::logging::LoggingLevel;
 use mcp_client::{Client, ErrorKind, ListNote, Notice};
 use mcp_testkit::pair::{Peer, Reaction, say};
 use serde_json::{Value, json};
 
-use crate::scripted::connect;
+use crate::scripted::{VERSIONS, connect};
 
 /// The handshake of a version, and a server that has everything.
 fn server(version: &'static str) -> impl FnMut(&Value) -> Vec<Reaction> + Send + 'static {
@@ -65,14 +65,6 @@ fn server(version: &'static str) -> impl FnMut(&Value) -> Vec<Reaction> + Send +
         )]
     }
 }
-
-const VERSIONS: [&str; 5] = [
-    "2024-11-05",
-    "2025-03-26",
-    "2025-06-18",
-    "2025-11-25",
-    "2026-07-28",
-];
 
 fn params(log: &crate::scripted::Log, method: &str) -> Value {
     let received = log.received.lock().unwrap();

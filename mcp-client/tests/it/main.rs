@@ -2,8 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod asked;
+mod caching;
 mod calls;
 mod catalogue;
+mod changes;
 mod ends;
 mod features;
 #[cfg(feature = "http")]
@@ -11,3 +14,4 @@ mod http;
 #[cfg(feature = "stdio")]
 mod processes;
 mod scripted;
+mod tasks;

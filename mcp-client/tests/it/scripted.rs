@@ -13,9 +13,23 @@ use mcp_client::transport::{
     OpenError, Received,
 };
 use mcp_client::{Client, ClientOptions};
-use mcp_testkit::pair::{Act, Reaction};
-use serde_json::Value;
+use mcp_testkit::pair::{Act, Reaction, say};
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
+
+/// Every version, the oldest first.
+pub(crate) const VERSIONS: [&str; 5] = [
+    "2024-11-05",
+    "2025-03-26",
+    "2025-06-18",
+    "2025-11-25",
+    "2026-07-28",
+];
+
+/// Answers a request.
+pub(crate) fn result(id: &Value, result: &Value) -> Reaction {
+    say(json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string())
+}
 
 type Script = Box<dyn FnMut(&Value) -> Vec<Reaction> + Send>;
 
@@ -94,6 +108,15 @@ pub(crate) async fn connect(
 ) -> (Client, Arc<Log>) {
     let (connector, log) = Scripted::new(script);
     (Client::connect(connector, options()).await.unwrap(), log)
+}
+
+/// As [`connect`], with options.
+pub(crate) async fn connect_with(
+    options: ClientOptions,
+    script: impl FnMut(&Value) -> Vec<Reaction> + Send + 'static,
+) -> (Client, Arc<Log>) {
+    let (connector, log) = Scripted::new(script);
+    (Client::connect(connector, options).await.unwrap(), log)
 }
 
 pub(crate) fn options() -> ClientOptions {

@@ -21,7 +21,7 @@ use crate::http::ToolHeaders;
 use crate::lifecycle::{Action, Agreement, HandshakeError, Input, Lifecycle, LifecycleOptions};
 use crate::meta::RequestMeta;
 use crate::method::{self, Method};
-use crate::model::logging::LoggingLevel;
+use crate::model::deprecated::logging::LoggingLevel;
 use crate::quirk::Quirk;
 use crate::rounds::InputAnswers;
 use crate::version::Era;
@@ -152,6 +152,16 @@ impl<T: Clone> ClientConnection<T> {
     /// [method](crate::method::SetLogLevel) for it. Deprecated by the protocol, with all of logging.
     pub fn set_log_level(&mut self, level: Option<LoggingLevel>) {
         self.log_level = level;
+    }
+
+    /// Tells the server that the roots changed, if that was declared and the era has a notification for it (ROOT-05).
+    pub fn notify_roots_changed(&mut self) {
+        let legacy = self
+            .ready()
+            .is_ok_and(|agreement| agreement.era == Era::Legacy);
+        if legacy && self.config.capabilities.has("roots", Some("listChanged")) {
+            self.send_notification("notifications/roots/list_changed", None);
+        }
     }
 
     /// Begins: the channel is open.

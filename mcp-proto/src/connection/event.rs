@@ -10,9 +10,10 @@ use super::server_request::ServerRequest;
 use crate::error::{CallFailure, Violation};
 use crate::http::HttpFailure;
 use crate::lifecycle::{Agreement, HandshakeError, ReopenAs};
-use crate::model::logging::LogMessage;
+use crate::model::deprecated::logging::LogMessage;
 use crate::model::progress::Progress;
 use crate::model::subscription::ListenFilter;
+use crate::model::task::TaskState;
 use crate::quirk::Quirk;
 
 /// One output of [`poll_output`](super::ClientConnection::poll_output).
@@ -169,6 +170,8 @@ pub enum ServerNotification {
     PromptsListChanged,
     /// `notifications/resources/list_changed`.
     ResourcesListChanged,
+    /// `notifications/tasks`, or `notifications/tasks/status` of 2025-11-25: a task changed.
+    TaskChanged(TaskState),
     /// `notifications/tools/list_changed`.
     ToolsListChanged,
     /// `notifications/elicitation/complete`: what the person was sent to a web page for is done there (ELIC-23).

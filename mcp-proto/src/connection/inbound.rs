@@ -21,6 +21,7 @@ use crate::http::HttpFailure;
 use crate::lifecycle::{Input, Lifecycle, Unanswered};
 use crate::members::Members;
 use crate::model::progress::Progress;
+use crate::model::task::TaskState;
 use crate::quirk::Quirk;
 use crate::version::Era;
 
@@ -278,6 +279,10 @@ impl<T: Clone> ClientConnection<T> {
         let event = match method.as_str() {
             "notifications/elicitation/complete" => text("elicitationId")
                 .map(|elicitation_id| ServerNotification::ElicitationComplete { elicitation_id }),
+            "notifications/tasks" | "notifications/tasks/status" => params
+                .as_ref()
+                .and_then(|params| TaskState::read(params.as_str()).ok())
+                .map(ServerNotification::TaskChanged),
             "notifications/resources/updated" => {
                 text("uri").map(|uri| ServerNotification::ResourceUpdated { uri })
             }
@@ -387,8 +392,7 @@ fn result_type(result: &RawJson) -> Option<Cow<'_, str>> {
         return None;
     }
     let raw = result.parse_borrowed::<Peek<'_>>().ok()?.result_type?;
-    let named = serde_json::from_str::<Cow<'_, str>>(raw.get());
-    named
-        .map_or_else(|_| Some(Cow::Borrowed(raw.get())), Some)
-        .filter(|named| named != "complete")
+    let named = serde_json::from_str::<Cow<'_, str>>(raw.get())
+        .unwrap_or_else(|_| Cow::Borrowed(raw.get()));
+    Some(named).filter(|named| named != "complete")
 }

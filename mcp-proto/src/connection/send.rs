@@ -166,7 +166,7 @@ impl<T: Clone> ClientConnection<T> {
         let limit = self.time_to_start(now);
         let params = serde_json::json!(InitializeParams {
             protocol_version: version,
-            capabilities: &self.config.capabilities,
+            capabilities: &self.config.capabilities.of_era(Era::Legacy),
             client_info: &self.config.client_info,
         });
         // Its version is an offer, not yet agreed on (HTTPL-02).
@@ -248,7 +248,8 @@ impl<T: Clone> ClientConnection<T> {
             .config
             .send_client_info
             .then_some(&self.config.client_info);
-        meta::modern_members(version, info, &self.config.capabilities)
+        let capabilities = self.config.capabilities.of_era(Era::Modern);
+        meta::modern_members(version, info, &capabilities)
     }
 
     /// A request is not wanted any more: takes it back, or tells the server.

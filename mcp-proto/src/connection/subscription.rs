@@ -27,7 +27,6 @@ use crate::error::{UsageError, Violation};
 use crate::http::HttpFailure;
 use crate::members::Members;
 use crate::meta;
-use crate::model::capability::ServerCapabilities;
 use crate::model::subscription::ListenFilter;
 use crate::version::Era;
 
@@ -135,7 +134,7 @@ impl<T: Clone> ClientConnection<T> {
                 era: agreement.era,
             });
         }
-        let filter = promised(wanted, &agreement.capabilities);
+        let filter = wanted.promised_by(&agreement.capabilities);
         if filter.is_empty() {
             return Err(UsageError::CapabilityMissing {
                 method: METHOD.to_owned(),
@@ -377,21 +376,6 @@ impl<T: Clone> ClientConnection<T> {
                 change: SubscriptionChange::Ended(SubscriptionEnd::ConnectionClosed),
             });
         }
-    }
-}
-
-/// What a server promises of a filter (SUB-21).
-fn promised(wanted: &ListenFilter, capabilities: &ServerCapabilities) -> ListenFilter {
-    let changes = |wanted: bool, list: &str| wanted && capabilities.flag(list, "listChanged");
-    ListenFilter {
-        tools_list_changed: changes(wanted.tools_list_changed, "tools"),
-        prompts_list_changed: changes(wanted.prompts_list_changed, "prompts"),
-        resources_list_changed: changes(wanted.resources_list_changed, "resources"),
-        resource_subscriptions: if capabilities.flag("resources", "subscribe") {
-            wanted.resource_subscriptions.clone()
-        } else {
-            Vec::new()
-        },
     }
 }
 

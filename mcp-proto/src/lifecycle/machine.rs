@@ -255,6 +255,22 @@ fn probing(
             if let Some(version) = common(Era::Modern, &theirs, &tried) {
                 return probe(version, tried, refusal);
             }
+            let named = common(Era::Modern, &theirs, &[]);
+            match (named, tried.as_slice()) {
+                // It names the very version that was asked for: whatever was in the way may be gone. Once, it never loops.
+                (Some(version), [_]) => return probe(version, tried, refusal),
+                // The lists have a version in common, so they would explain nothing.
+                (Some(_), _) if common(Era::Legacy, &theirs, &[]).is_none() => {
+                    return fail(
+                        HandshakeFailure::Refused {
+                            method: "server/discover",
+                            error,
+                        },
+                        None,
+                    );
+                }
+                _ => {}
+            }
             return only_legacy_in_common(theirs, ProbeOutcome::Error(error), options);
         }
         Input::Probe(Err(Unanswered::Error(error, _))) if code::is_modern_evidence(error.code) => {

@@ -6,7 +6,8 @@
 //! | Idle | start, Legacy (or Auto with that hint) | `initialize` | Initializing |
 //! | Probing | discovery, a modern version in common | – | Ready, modern |
 //! | Probing | discovery, no modern version in common | Auto and a legacy one in common: `initialize` (VER-57) | Initializing, or Failed with both lists |
-//! | Probing | `-32022` whose `supported` meets ours | probe again, once per version (VER-40) | Probing |
+//! | Probing | `-32022` whose `supported` meets ours | probe again, once per version; the first one twice if it is named (VER-40) | Probing |
+//! | Probing | `-32022` that names the first one once more, and no legacy one in common | – | Failed with the error |
 //! | Probing | `-32022` with nothing modern in common | Auto and a legacy one in common: `initialize` | Initializing, or Failed with both lists |
 //! | Probing | `-32020`, `-32021` | – | Failed; never falls back (VER-52) |
 //! | Probing | any other error, any other result, timer | Auto: `initialize`, the probe's id stays reserved (VER-51, VER-56) | Initializing, or Failed |

@@ -9,11 +9,15 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::members::Members;
+use crate::version::Era;
+
+/// The extension of long-running work, in the modern era.
+pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// What this client declares. Nothing by default: only what the host really handles may stand here (EXT-06).
 ///
 /// ```json
-/// {"extensions": {"com.example/thing": {}}}
+/// {"elicitation": {"form": {}}, "extensions": {"com.example/thing": {}}}
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientCapabilities(Map<String, Value>);
@@ -38,6 +42,77 @@ impl ClientCapabilities {
     #[must_use]
     pub fn with_experimental(self, name: impl Into<String>, settings: Map<String, Value>) -> Self {
         self.with("experimental", name, settings)
+    }
+
+    /// Declares that forms are filled in (ELIC-01).
+    #[must_use]
+    pub fn with_form_elicitation(self) -> Self {
+        self.with("elicitation", "form", Map::new())
+    }
+
+    /// Declares that persons are sent to web pages (ELIC-01).
+    #[must_use]
+    pub fn with_url_elicitation(self) -> Self {
+        self.with("elicitation", "url", Map::new())
+    }
+
+    /// Declares that servers may ask the host's model (SAMP-01). Deprecated by the protocol.
+    #[must_use]
+    pub fn with_sampling(mut self) -> Self {
+        self.0
+            .entry("sampling")
+            .or_insert_with(|| Value::Object(Map::new()));
+        self
+    }
+
+    /// As [`ClientCapabilities::with_sampling`], with tools.
+    #[must_use]
+    pub fn with_sampling_tools(self) -> Self {
+        self.with("sampling", "tools", Map::new())
+    }
+
+    /// Declares that servers may ask for roots; in the legacy era they are told of changes (ROOT-01). Deprecated by the
+    /// protocol.
+    #[must_use]
+    pub fn with_roots(mut self) -> Self {
+        self.0
+            .insert("roots".to_owned(), serde_json::json!({"listChanged": true}));
+        self
+    }
+
+    /// Whether a capability is declared: `roots`, or a part of one: `elicitation`, `form`.
+    pub fn has(&self, name: &str, part: Option<&str>) -> bool {
+        let value = self.0.get(name);
+        value.is_some_and(|value| part.is_none_or(|part| value.get(part).is_some()))
+    }
+
+    /// Whether an extension is declared.
+    pub fn has_extension(&self, identifier: &str) -> bool {
+        self.has("extensions", Some(identifier))
+    }
+
+    /// What stands in the messages of an era: the modern one has no notification of changed roots (ROOT-05), and the tasks
+    /// of the legacy one are not those of the extension (TASK-33).
+    pub(crate) fn of_era(&self, era: Era) -> Self {
+        let mut map = self.0.clone();
+        match era {
+            Era::Modern => {
+                if let Some(roots) = map.get_mut("roots") {
+                    *roots = Value::Object(Map::new());
+                }
+            }
+            Era::Legacy => {
+                let extensions = map.get_mut("extensions").and_then(Value::as_object_mut);
+                let is_empty = extensions.is_some_and(|extensions| {
+                    extensions.remove(TASKS_EXTENSION);
+                    extensions.is_empty()
+                });
+                if is_empty {
+                    map.remove("extensions");
+                }
+            }
+        }
+        Self(map)
     }
 
     fn with(mut self, group: &str, name: impl Into<String>, settings: Map<String, Value>) -> Self {
@@ -150,6 +225,28 @@ mod tests {
             assert_eq!(capabilities.flag("tools", "listChanged"), *flag, "{text}");
         }
         assert_eq!(ServerCapabilities::read(None).names().count(), 0);
+    }
+
+    #[test]
+    fn each_era_has_its_own_capabilities() {
+        let all = ClientCapabilities::new()
+            .with_form_elicitation()
+            .with_url_elicitation()
+            .with_sampling()
+            .with_sampling_tools()
+            .with_roots()
+            .with_extension(TASKS_EXTENSION, Map::new());
+        let text = |era| serde_json::to_string(&all.of_era(era)).unwrap();
+        assert_eq!(
+            text(Era::Legacy),
+            r#"{"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true},"sampling":{"tools":{}}}"#
+        );
+        assert_eq!(
+            text(Era::Modern),
+            r#"{"elicitation":{"form":{},"url":{}},"extensions":{"io.modelcontextprotocol/tasks":{}},"roots":{},"sampling":{"tools":{}}}"#
+        );
+        assert!(all.has("sampling", Some("tools")) && all.has("roots", None));
+        assert!(!all.has("sampling", Some("context")) && !all.has("tasks", None));
     }
 
     #[test]

@@ -141,6 +141,14 @@ impl ContentExtra {
 }
 
 impl ContentBlock {
+    /// A `text` block.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(TextContent {
+            text: text.into(),
+            extra: ContentExtra::default(),
+        })
+    }
+
     /// Reads a block; what is no known block comes out as [`ContentBlock::Unknown`].
     pub(crate) fn read(text: &str) -> Self {
         let members = Members::read(text);
@@ -206,7 +214,7 @@ impl ContentBlock {
 }
 
 /// A size: integral floats count (C150), anything else is no size.
-fn whole_number(text: &str) -> Option<u64> {
+pub(crate) fn whole_number(text: &str) -> Option<u64> {
     match mcp_jsonrpc::RequestId::from_json(text)? {
         mcp_jsonrpc::RequestId::Number(number) => u64::try_from(number).ok(),
         mcp_jsonrpc::RequestId::String(_) => None,

@@ -7,14 +7,16 @@
 pub mod capability;
 pub mod completion;
 pub mod content;
+pub mod deprecated;
+pub mod elicitation;
 pub mod implementation;
 pub mod lifecycle;
-pub mod logging;
 pub mod page;
 pub mod progress;
 pub mod prompt;
 pub mod resource;
 pub mod subscription;
+pub mod task;
 pub mod tool;
 
 use serde::{Deserialize, Deserializer};

@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::capability::ServerCapabilities;
+
 /// What a subscription is about. Nothing by default.
 ///
 /// ```json
@@ -79,6 +81,22 @@ impl ListenFilter {
     /// Whether it asks for nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// The part of it that a server with these capabilities offers (SUB-21).
+    #[must_use]
+    pub fn promised_by(&self, capabilities: &ServerCapabilities) -> Self {
+        let changes = |wanted: bool, list: &str| wanted && capabilities.flag(list, "listChanged");
+        Self {
+            tools_list_changed: changes(self.tools_list_changed, "tools"),
+            prompts_list_changed: changes(self.prompts_list_changed, "prompts"),
+            resources_list_changed: changes(self.resources_list_changed, "resources"),
+            resource_subscriptions: if capabilities.flag("resources", "subscribe") {
+                self.resource_subscriptions.clone()
+            } else {
+                Vec::new()
+            },
+        }
     }
 
     /// What this asks for and `granted` does not give.

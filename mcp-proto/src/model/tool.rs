@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::content::ContentBlock;
 use super::page::ListEntry;
+use super::task::TaskRequest;
 
 /// A tool that a server offers.
 ///
@@ -134,6 +135,9 @@ pub struct CallToolParams<'a> {
     pub name: Cow<'a, str>,
     /// The arguments: always an object, `{}` for none (C085).
     pub arguments: Cow<'a, RawValue>,
+    /// Whether it is to be run as a task; 2025-11-25 only (TASK-33).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskRequest>,
 }
 
 impl<'a> CallToolParams<'a> {
@@ -149,6 +153,7 @@ impl<'a> CallToolParams<'a> {
         Some(Self {
             name: name.into(),
             arguments,
+            task: None,
         })
     }
 }

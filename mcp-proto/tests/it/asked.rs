@@ -212,7 +212,7 @@ fn modern() -> Pair {
 
 /// MRTR-03, MRTR-06 to MRTR-09.
 #[test]
-fn a_round_is_answered_by_a_new_request() {
+fn c172_a_round_is_answered_by_a_new_request() {
     let mut pair = modern();
     call(&mut pair, "first", &RequestOptions::default());
     pair.peer_acts([say(

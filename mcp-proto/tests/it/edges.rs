@@ -12,7 +12,7 @@ use mcp_proto::connection::{
 use mcp_proto::http::{HttpFailure, HttpFailureKind};
 use mcp_proto::lifecycle::{EraPolicy, ReopenAs};
 use mcp_proto::method::{Ping, SetLogLevel, SubscribeResource};
-use mcp_proto::model::logging::{LoggingLevel, SetLevelParams};
+use mcp_proto::model::deprecated::logging::{LoggingLevel, SetLevelParams};
 use mcp_proto::model::resource::ResourceParams;
 use mcp_proto::model::subscription::ListenFilter;
 use mcp_proto::version::Era;

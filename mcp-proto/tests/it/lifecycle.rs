@@ -203,16 +203,36 @@ fn ver_57_no_modern_version_in_common() {
 
 #[test]
 fn ver_40_a_version_error_never_loops() {
-    // The server names the very version that was asked for: it can't be satisfied.
-    let (sent, end) = outcome(
-        config(),
-        legacy().say(PROBE, Duration::ZERO, &unsupported(&["2026-07-28"])),
-    );
-    assert_eq!(sent, [PROBE]);
+    // The server names the very version that was asked for: it is asked once more, and then it can't be satisfied.
+    let refusal = unsupported(&["2026-07-28"]);
+    let (sent, end) = outcome(config(), legacy().say(PROBE, Duration::ZERO, &refusal));
+    assert_eq!(sent, [PROBE, PROBE]);
     assert!(
-        end.starts_with("* failed: no protocol version in common"),
+        end.starts_with("* failed: the server answered server/discover with error -32022"),
         "{end}"
     );
+    // It may also name a legacy one.
+    let refusal = unsupported(&["2026-07-28", "2025-11-25"]);
+    let peer = legacy().say(PROBE, Duration::ZERO, &refusal);
+    let sent = [PROBE, PROBE, INITIALIZE, INITIALIZED];
+    check(Auto, peer, &sent, READY_LEGACY);
+    // Whatever refused it has gone by then.
+    let (mut first, mut then) = (
+        Peer::silent()
+            .say(PROBE, Duration::ZERO, &unsupported(&["2026-07-28"]))
+            .script(),
+        Peer::modern().script(),
+    );
+    let mut probes = 0;
+    let pair = Pair::started(config(), move |message: &serde_json::Value| {
+        probes += 1;
+        if probes == 1 {
+            first(message)
+        } else {
+            then(message)
+        }
+    });
+    assert_eq!(pair.connection.agreement().unwrap().era, Era::Modern);
     // No data at all.
     let (sent, end) = outcome(config(), legacy().error(PROBE, -32022, "version"));
     assert_eq!(sent, [PROBE]);

@@ -64,7 +64,7 @@ pub struct LogMessage {
     /// Anything; often a string. Untrusted.
     #[serde(
         default,
-        deserialize_with = "super::present",
+        deserialize_with = "crate::model::present",
         skip_serializing_if = "Option::is_none"
     )]
     pub data: Option<Box<RawValue>>,
