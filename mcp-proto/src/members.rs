@@ -32,6 +32,12 @@ impl<'a> Members<'a> {
             .map(|(_, raw)| *raw)
     }
 
+    /// The value of the last member with this name: the one that counts for most parsers.
+    pub(crate) fn last(&self, name: &str) -> Option<&'a RawValue> {
+        let mut named = self.0.iter().rev().filter(|(key, _)| key == name);
+        named.next().map(|(_, raw)| *raw)
+    }
+
     /// A member as text; `None` when it is absent or no string.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         self.parse(name)

@@ -41,7 +41,8 @@ use crate::version::Era;
 pub trait Method {
     /// The name on the wire.
     const NAME: &'static str;
-    /// The server capability without which the method must not be called.
+    /// The server capability without which the method must not be called; with a dot and a name, a flag inside it that must
+    /// be `true`.
     const CAPABILITY: Option<&'static str> = None;
     /// The parameters; they must serialize to a JSON object without `_meta`, which is added by the connection.
     type Params<'a>: Serialize;
@@ -139,11 +140,11 @@ methods! {
     SetLogLevel = "logging/setLevel", Some("logging"), SetLevelParams => (), anything;
     /// `resources/subscribe`: tell when a resource changes. Legacy era only; the modern one has
     /// [`listen`](crate::connection::ClientConnection::listen).
-    SubscribeResource = "resources/subscribe", Some("resources"), ResourceParams<'a> => (), anything;
+    SubscribeResource = "resources/subscribe", Some("resources.subscribe"), ResourceParams<'a> => (), anything;
     /// `tasks/update`: answers to what a task asks. The extension only.
     UpdateTask = "tasks/update", None, UpdateTaskParams<'a> => (), anything;
     /// `resources/unsubscribe`. Legacy era only.
-    UnsubscribeResource = "resources/unsubscribe", Some("resources"), ResourceParams<'a> => (), anything;
+    UnsubscribeResource = "resources/unsubscribe", Some("resources.subscribe"), ResourceParams<'a> => (), anything;
 }
 
 list_methods! {

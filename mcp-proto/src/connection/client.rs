@@ -249,9 +249,9 @@ impl<T: Clone> ClientConnection<T> {
         token: T,
         now: Instant,
     ) -> Result<RequestId, UsageError> {
-        let agreement = self.ready()?;
+        let agreement = self.ready_for(M::NAME)?;
         if let Some(capability) = M::CAPABILITY
-            && !agreement.capabilities.has(capability)
+            && !agreement.capabilities.offers(capability)
         {
             return Err(UsageError::CapabilityMissing {
                 method: M::NAME.to_owned(),
@@ -281,16 +281,7 @@ impl<T: Clone> ClientConnection<T> {
         token: T,
         now: Instant,
     ) -> Result<RequestId, UsageError> {
-        let agreement = self.ready()?;
-        let era = agreement.era;
-        if method::only_in(method).is_some_and(|only| only != era)
-            || method::belongs_to_lifecycle(method)
-        {
-            return Err(UsageError::NotInEra {
-                method: method.to_owned(),
-                era,
-            });
-        }
+        self.ready_for(method)?;
         self.send_request(
             method,
             |out| write_raw_params(out, method, params),
@@ -427,6 +418,21 @@ impl<T: Clone> ClientConnection<T> {
         }
     }
 
+    /// As [`ready`](Self::ready), for a method that must exist in the era (VER-34).
+    fn ready_for(&self, method: &str) -> Result<&Arc<Agreement>, UsageError> {
+        let agreement = self.ready()?;
+        let era = agreement.era;
+        if method::only_in(method).is_some_and(|only| only != era)
+            || method::belongs_to_lifecycle(method)
+        {
+            return Err(UsageError::NotInEra {
+                method: method.to_owned(),
+                era,
+            });
+        }
+        Ok(agreement)
+    }
+
     pub(super) fn settled(
         &mut self,
         id: RequestId,
@@ -445,13 +451,18 @@ impl<T: Clone> ClientConnection<T> {
         match agreement.era {
             // Before any other traffic (VER-14).
             Era::Legacy => {
+                self.session_began(now);
                 self.send_notification("notifications/initialized", None);
                 // A probe that was never answered (VER-56).
                 if let Some(id) = self.probe_id.take() {
                     self.abort(&id);
                 }
             }
-            Era::Modern => self.era_members = self.modern_members(&agreement.version),
+            Era::Modern => {
+                self.era_members = self.modern_members(&agreement.version);
+                // Answers to what the server asked before its era was known (JR-12), a handshake that is needless by now.
+                self.queue.clear();
+            }
         }
         let quirks = [
             (
@@ -496,11 +507,12 @@ impl<T: Clone> ClientConnection<T> {
     fn forget_lifecycle_requests(&mut self) {
         // Nothing of the host's can be in flight here: requests are refused before the connection is ready, and
         // everything was settled when it ended.
-        self.queue.clear();
         for (id, _) in self.in_flight.drain() {
             self.abort(&id);
         }
+        self.queue.clear();
         self.session.restoring = 0;
+        self.forget_server_requests();
     }
 }
 

@@ -136,8 +136,10 @@ impl<T: Clone> ClientConnection<T> {
 
     /// The transport had a gap in what the server says by itself.
     pub fn handle_missed_changes(&mut self) {
-        self.events
-            .push_back(Event::Notification(ServerNotification::MissedChanges));
+        if !self.is_over() {
+            self.events
+                .push_back(Event::Notification(ServerNotification::MissedChanges));
+        }
     }
 
     /// Takes over a request's exchange that nobody needs any more.
@@ -160,10 +162,13 @@ impl<T: Clone> ClientConnection<T> {
         origin: Option<&RequestId>,
         failure: &HttpFailure,
     ) {
-        self.queue.clear();
         self.forget_server_requests();
+        self.session.restoring = 0;
         for (id, pending) in self.in_flight.drain() {
             let Pending::Call(call) = pending else {
+                if origin != Some(&id) {
+                    self.abort(&id);
+                }
                 continue;
             };
             let mut failure = failure.clone();
@@ -177,5 +182,6 @@ impl<T: Clone> ClientConnection<T> {
             }
             self.settled(id, call.token, Err(CallFailure::Http(failure)));
         }
+        self.queue.clear();
     }
 }

@@ -60,7 +60,7 @@ impl<T: Clone> ClientConnection<T> {
     /// A message arrived without framing: the body of an HTTP answer, the data of an event.
     pub fn handle_message(&mut self, message: Bytes, now: Instant) {
         for incoming in Messages::new(message) {
-            if matches!(self.lifecycle, Lifecycle::Closed | Lifecycle::Failed(_)) {
+            if self.is_over() {
                 return;
             }
             match incoming {
@@ -79,6 +79,10 @@ impl<T: Clone> ClientConnection<T> {
         }
     }
 
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.lifecycle, Lifecycle::Closed | Lifecycle::Failed(_))
+    }
+
     fn handle_fault(&mut self, fault: MessageFault, now: Instant) {
         // What came as the whole answer to a request is that request's trouble.
         let origin = self.arrival.origin.clone();
@@ -95,6 +99,10 @@ impl<T: Clone> ClientConnection<T> {
         {
             let mut answers: Vec<Bytes> = Vec::new();
             for member in members {
+                // The member before it may have ended a handshake for a new session.
+                if self.is_over() {
+                    return;
+                }
                 match member {
                     Ok(message) => {
                         let waiting = (answers.len(), answers.iter().map(Bytes::len).sum());
@@ -103,7 +111,7 @@ impl<T: Clone> ClientConnection<T> {
                     Err(fault) => self.handle_fault(fault, now),
                 }
             }
-            if !answers.is_empty() {
+            if !answers.is_empty() && !self.is_over() {
                 // JR-22: one array of responses.
                 let mut line = BytesMut::new();
                 encode::response_batch(&mut line, answers.iter().map(AsRef::as_ref));
@@ -178,20 +186,19 @@ impl<T: Clone> ClientConnection<T> {
                 if as_text {
                     self.note(Diagnostic::Quirk(Quirk::IdAsText));
                 }
+                // Another stream brought it: nobody waits for its own any more (HTTPL-22).
+                if !matches!(pending, Pending::Probe | Pending::Initialize)
+                    && self.arrival.origin.as_ref() != Some(&id)
+                    && !matches!(reply, Reply::Http(_))
+                {
+                    self.abort(&id);
+                }
                 match pending {
                     Pending::Probe => self.step(Input::Probe(reply.into_lifecycle_answer()), now),
                     Pending::Initialize => {
                         self.step(Input::Initialize(reply.into_lifecycle_answer()), now)
                     }
-                    Pending::Call(call) => {
-                        // Another stream brought it: nobody waits for its own any more (HTTPL-22).
-                        if self.arrival.origin.as_ref() != Some(&id)
-                            && !matches!(reply, Reply::Http(_))
-                        {
-                            self.abort(&id);
-                        }
-                        self.settle_call(id, call, reply);
-                    }
+                    Pending::Call(call) => self.settle_call(id, call, reply),
                     Pending::Listen(subscription) => self.listen_answered(subscription, reply, now),
                     Pending::Restore { method } => self.restored(method, reply.failure()),
                 }
@@ -227,7 +234,7 @@ impl<T: Clone> ClientConnection<T> {
             Reply::Result(result) => Ok(Answer::Complete(result)),
         };
         if let (Ok(_), Some(change)) = (&outcome, call.changes) {
-            self.session_changed(*change);
+            self.session_changed(&id, *change);
         }
         self.settled(id, call.token, outcome);
     }
@@ -332,7 +339,10 @@ impl<T: Clone> ClientConnection<T> {
     }
 
     pub(super) fn note(&mut self, diagnostic: Diagnostic) {
-        self.events.push_back(Event::Diagnostic(diagnostic));
+        // The end is the last event.
+        if !self.is_over() {
+            self.events.push_back(Event::Diagnostic(diagnostic));
+        }
     }
 }
 

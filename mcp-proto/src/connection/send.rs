@@ -160,7 +160,10 @@ impl<T: Clone> ClientConnection<T> {
                 parts.splice(out, out.len() - 2, "");
             },
         );
-        self.probe_id = Some(id);
+        // Of an earlier probe, met with silence, the exchange may be open still.
+        if let Some(earlier) = self.probe_id.replace(id) {
+            self.abort(&earlier);
+        }
     }
 
     pub(super) fn send_initialize(&mut self, version: &ProtocolVersion, now: Instant) {

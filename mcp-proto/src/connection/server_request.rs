@@ -21,7 +21,9 @@ use serde_json::value::RawValue;
 
 use super::client::{ClientConnection, Pending};
 use super::event::{Diagnostic, Event};
+use super::exchange::ChannelKind;
 use crate::error::Violation;
+use crate::lifecycle::Lifecycle;
 use crate::version::Era;
 
 /// A request of the server that waits for the host's answer: see [`ClientConnection::answer`].
@@ -62,6 +64,18 @@ impl<T: Clone> ClientConnection<T> {
             }));
             return None;
         }
+        // The exchange of a probe is modern, whatever comes of it: no answer goes over it (HTTPM-01, JR-12).
+        let on_probe = self.channel == ChannelKind::PerExchange
+            && era.is_none()
+            && self.arrival.origin.is_some()
+            && self.arrival.origin == self.probe_id;
+        if on_probe {
+            self.note(Diagnostic::Violation(Violation::RequestInModernEra {
+                method,
+                id,
+            }));
+            return None;
+        }
         let limits = self.config.limits;
         let waiting = self.queue.answers() + more;
         let bytes = self.queue.answer_bytes() + more_bytes;
@@ -80,7 +94,9 @@ impl<T: Clone> ClientConnection<T> {
         if method == "ping" {
             return Some(line(&id, Ok("{}")));
         }
-        if era.is_none() || !self.config.answers.contains(&method) {
+        // What a lost session still asks can't be answered in the next one.
+        let ready = matches!(self.lifecycle, Lifecycle::Ready(_));
+        if !ready || !self.config.answers.contains(&method) {
             let error = ErrorObject::new(
                 ErrorCode::METHOD_NOT_FOUND,
                 "this client does not offer that method",

@@ -4,7 +4,7 @@
 //! subscriptions of the old one before the host may go on (HTTPL-12, SUB-04, C099, C100, C175).
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::BufMut;
 use mcp_jsonrpc::{RequestId, TimedOut};
@@ -17,22 +17,27 @@ use crate::lifecycle::{Input, Lifecycle};
 use crate::members::Members;
 use crate::version::Era;
 
-/// How often in a row a session may be lost before anything was answered in it.
+/// How often in a row a session may be lost before anything was answered in it, or it has lived for a while.
 pub const MAX_SESSION_LOSSES: u32 = 3;
+
+/// A session that lived so long was a good one, even if nothing was asked in it.
+const GOOD_LIFE: Duration = Duration::from_secs(60);
 
 /// What the server was told that lasts as long as a session.
 #[derive(Debug, Default)]
 pub(super) struct SessionState {
-    /// The parameters of the newest `logging/setLevel` that went well.
-    log_level: Option<String>,
+    /// The newest `logging/setLevel` that went well, and its parameters. Answers come in any order.
+    log_level: Option<(RequestId, String)>,
     /// URIs.
     subscriptions: BTreeSet<String>,
     /// Requests that restore the session and were not answered yet.
     pub(super) restoring: usize,
     /// The session was lost, and the new one is not ready yet.
     pub(super) lost: bool,
-    /// Losses since anything was answered.
+    /// Losses since a session was a good one.
     losses: u32,
+    /// Since when there is a session.
+    since: Option<Instant>,
 }
 
 /// What a request changes about a session, if it goes well.
@@ -61,10 +66,18 @@ impl SessionChange {
 
 impl<T: Clone> ClientConnection<T> {
     /// A request that changes the session went well.
-    pub(super) fn session_changed(&mut self, change: SessionChange) {
+    pub(super) fn session_changed(&mut self, id: &RequestId, change: SessionChange) {
         let session = &mut self.session;
         match change {
-            SessionChange::LogLevel(params) => session.log_level = Some(params),
+            SessionChange::LogLevel(params) => {
+                if session
+                    .log_level
+                    .as_ref()
+                    .is_none_or(|(before, _)| before < id)
+                {
+                    session.log_level = Some((id.clone(), params));
+                }
+            }
             SessionChange::Subscribe(uri) => {
                 if session.subscriptions.len() < self.config.limits.max_restored_subscriptions {
                     session.subscriptions.insert(uri);
@@ -81,15 +94,22 @@ impl<T: Clone> ClientConnection<T> {
         self.session.losses = 0;
     }
 
-    /// Whether a lost session is news: not while a new one is opened already.
+    pub(super) fn session_began(&mut self, now: Instant) {
+        self.session.since = Some(now);
+    }
+
+    /// Whether a lost session is news: not while a new one is opened already, unless it is the new one that was lost.
     pub(super) fn may_lose_session(&self, origin: Option<&RequestId>) -> bool {
-        let ours = origin.is_none_or(|id| self.in_flight.get(id).is_some());
+        let pending = |id| self.in_flight.get(id);
+        let ours = origin.is_none_or(|id| pending(id).is_some());
+        let restores = origin.and_then(pending);
+        let is_new = matches!(restores, Some(Pending::Restore { .. }));
         let legacy = self
             .agreement
             .as_ref()
             .is_some_and(|agreement| agreement.era == Era::Legacy);
         ours && legacy
-            && self.session.restoring == 0
+            && (self.session.restoring == 0 || is_new)
             && matches!(self.lifecycle, Lifecycle::Ready(_))
     }
 
@@ -100,6 +120,14 @@ impl<T: Clone> ClientConnection<T> {
         now: Instant,
     ) {
         self.settle_for_lost_session(origin, failure);
+        let lived = |since| now.saturating_duration_since(since);
+        if self
+            .session
+            .since
+            .is_some_and(|since| lived(since) >= GOOD_LIFE)
+        {
+            self.session.losses = 0;
+        }
         self.session.losses += 1;
         if self.session.losses > MAX_SESSION_LOSSES {
             let end = ChannelEnd::new(format!(
@@ -109,23 +137,39 @@ impl<T: Clone> ClientConnection<T> {
             self.handle_channel_end(end, now);
             return;
         }
-        self.session.lost = true;
         self.start_by = now.checked_add(self.config.start_timeout);
-        self.events.push_back(Event::SessionLost);
+        // While one is restored, the host waits already.
+        if !std::mem::replace(&mut self.session.lost, true) {
+            self.events.push_back(Event::SessionLost);
+        }
         self.step(Input::SessionLost, now);
     }
 
-    /// Tells a new session what the old one was told.
+    /// Tells a new session what the old one was told, as far as the server still offers it (VER-17).
     pub(super) fn restore_session(&mut self, now: Instant) {
         let level = self.session.log_level.clone();
-        let level = level.map(|params| ("logging/setLevel", params));
+        let level = level.map(|(_, params)| ("logging/setLevel", params));
         let subscriptions = self.session.subscriptions.iter().map(|uri| {
             let params = serde_json::json!({ "uri": uri }).to_string();
             ("resources/subscribe", params)
         });
         let requests: Vec<_> = level.into_iter().chain(subscriptions).collect();
         let limit = self.time_to_start(now);
+        let agreement = self.agreement.clone();
+        let offers = |capability| {
+            let agreement = agreement.as_ref();
+            agreement.is_some_and(|agreement| agreement.capabilities.offers(capability))
+        };
         for (method, params) in requests {
+            let capability = match method {
+                "logging/setLevel" => "logging",
+                _ => "resources.subscribe",
+            };
+            if !offers(capability) {
+                let reason = format!("the server does not offer {capability}");
+                self.note(Diagnostic::NotRestored { method, reason });
+                continue;
+            }
             self.session.restoring += 1;
             let pending = Pending::Restore { method };
             self.send_own_request(pending, method, limit, now, |out| {

@@ -60,7 +60,12 @@ pub fn answer_form(status: u16, content_type: Option<&str>) -> AnswerForm {
 /// The form of an unlabelled answer, from its first bytes; `None` while they do not tell and more may come.
 pub fn sniff(start: &[u8], is_all: bool) -> Option<AnswerForm> {
     const EVENTS: &[&[u8]] = &[b"data:", b"event:", b"id:", b"retry:", b":"];
-    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
+    const MARK: &[u8] = b"\xef\xbb\xbf";
+    if !is_all && MARK.starts_with(start) {
+        // A cut may go through the mark.
+        return None;
+    }
+    let start = start.strip_prefix(MARK).unwrap_or(start);
     let start = start.trim_ascii_start();
     if let Some(first) = start.first() {
         match first {

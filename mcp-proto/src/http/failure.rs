@@ -147,11 +147,10 @@ impl HttpFailure {
     /// Whether this, as the answer to a probe, shows a server of the legacy era (section 2.4). What any server, or anything
     /// in front of it, may answer shows nothing.
     pub fn is_legacy_evidence(&self) -> bool {
-        match (self.status, self.kind) {
-            (Some(401 | 403 | 407 | 408 | 413 | 429 | 431), _) => false,
-            (Some(400..=499), _) => true,
-            (_, kind) => matches!(
-                kind,
+        match self.status {
+            Some(status @ 300..=599) => tells_era(status),
+            _ => matches!(
+                self.kind,
                 HttpFailureKind::Accepted
                     | HttpFailureKind::Empty
                     | HttpFailureKind::NoAnswer
@@ -182,6 +181,12 @@ pub fn names_lost_session(status: u16, body: &[u8]) -> bool {
     }
     let text = String::from_utf8_lossy(body).to_ascii_lowercase();
     text.contains("session") && GONE.iter().any(|word| text.contains(word))
+}
+
+/// Whether a status of failure says something about the server's era, with or without a JSON-RPC error in the body: not if
+/// any server, or anything in front of it, may answer so.
+pub(crate) fn tells_era(status: u16) -> bool {
+    matches!(status, 400..=499) && !matches!(status, 401 | 403 | 407 | 408 | 413 | 429 | 431)
 }
 
 /// As [`HttpFailure::suggests_old_transport`], from a status alone.

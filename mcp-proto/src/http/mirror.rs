@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use super::field::HeaderField;
 use crate::error::UsageError;
+use crate::members::Members;
 
 const ANNOTATION: &str = "x-mcp-header";
 
@@ -68,6 +69,9 @@ pub enum InvalidMirror {
         /// Its type.
         found: String,
     },
+    /// The schema is JSON that can't be looked into.
+    #[error("its schema can't be read: nested too deeply, or with numbers or text past all bounds")]
+    Unreadable,
     /// The annotation is not at a property that is reached through `properties` alone.
     #[error("x-mcp-header under {place}, where no single value can be found")]
     Unreachable {
@@ -87,8 +91,12 @@ impl MirroredParams {
         if !text.contains(ANNOTATION) && !text.contains("\\u") {
             return Ok(Self::default());
         }
-        let Ok(Value::Object(root)) = serde_json::from_str(text) else {
-            return Ok(Self::default());
+        let root = match serde_json::from_str(text) {
+            Ok(Value::Object(root)) => root,
+            Ok(_) => return Ok(Self::default()),
+            // Nested too deeply, say: what it wants as headers is not known.
+            Err(_) if text.contains(ANNOTATION) => return Err(InvalidMirror::Unreadable),
+            Err(_) => return Ok(Self::default()),
         };
         let mut walk = Walk::default();
         if root.contains_key(ANNOTATION) {
@@ -113,28 +121,54 @@ impl MirroredParams {
         if self.is_empty() {
             return Ok(Vec::new());
         }
-        let Ok(arguments) = serde_json::from_str::<Value>(arguments) else {
-            return Ok(Vec::new());
-        };
         let mut fields = Vec::new();
         for Mirrored { path, field } in &self.0 {
-            let value = path
-                .iter()
-                .try_fold(&arguments, |value, key| value.as_object()?.get(key));
-            let text = match value {
-                None | Some(Value::Null) => continue,
-                Some(Value::String(text)) => text.clone(),
-                Some(Value::Bool(flag)) => flag.to_string(),
-                Some(Value::Number(number)) => integer(number)
+            let value = find(arguments, path).map_err(|Unreadable| {
+                unfit(tool, path, "stands in an object that can't be read")
+            })?;
+            let Some(value) = value else {
+                continue;
+            };
+            if value.starts_with(['[', '{']) {
+                return Err(unfit(tool, path, "is no string, integer or boolean"));
+            }
+            let text = match serde_json::from_str(value) {
+                Ok(Value::Null) => continue,
+                Ok(Value::String(text)) => text,
+                Ok(Value::Bool(flag)) => flag.to_string(),
+                Ok(Value::Number(number)) => integer(&number)
                     .ok_or_else(|| unfit(tool, path, "is no integer within 2^53 - 1"))?,
-                Some(Value::Array(_) | Value::Object(_)) => {
-                    return Err(unfit(tool, path, "is no string, integer or boolean"));
+                Ok(Value::Array(_) | Value::Object(_)) | Err(_) => {
+                    return Err(unfit(
+                        tool,
+                        path,
+                        "is no text or number that can be written",
+                    ));
                 }
             };
             fields.push(HeaderField::new(field.clone(), &text));
         }
         Ok(fields)
     }
+}
+
+/// An object with keys that are no text.
+struct Unreadable;
+
+/// The text of the value that a path leads to, if there is one. The rest of the arguments is not looked at: nothing in it
+/// matters here, however deep or odd it is.
+fn find<'a>(arguments: &'a str, path: &[String]) -> Result<Option<&'a str>, Unreadable> {
+    let mut value = arguments.trim_start();
+    for key in path {
+        if !value.starts_with('{') {
+            return Ok(None);
+        }
+        match Members::read(value).ok_or(Unreadable)?.last(key) {
+            Some(found) => value = found.get(),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(value))
 }
 
 fn unfit(tool: &str, path: &[String], reason: &'static str) -> UsageError {
@@ -173,6 +207,7 @@ struct Walk {
 
 /// Keywords whose value is a schema, or an array or map of them, and that lead away from the one value that a property is.
 const ONE: &[&str] = &[
+    "additionalItems",
     "additionalProperties",
     "contains",
     "contentSchema",
@@ -189,6 +224,7 @@ const MANY: &[&str] = &["allOf", "anyOf", "items", "oneOf", "prefixItems"];
 const MAPS: &[&str] = &[
     "$defs",
     "definitions",
+    "dependencies",
     "dependentSchemas",
     "patternProperties",
 ];

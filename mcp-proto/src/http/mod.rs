@@ -11,8 +11,8 @@ mod mirror;
 mod request_fields;
 
 pub use answer::{AnswerForm, answer_form, media_type, sniff};
-pub(crate) use failure::suggests_old_transport;
 pub use failure::{Delivery, HttpFailure, HttpFailureKind, names_lost_session};
+pub(crate) use failure::{suggests_old_transport, tells_era};
 pub use field::{HeaderField, encode_value};
 pub use mirror::{InvalidMirror, MAX_SAFE_INTEGER, MirroredParams, ToolHeaders};
 pub use request_fields::{PROTOCOL_VERSION_FIELD, is_reserved, legacy_fields, modern_fields};

@@ -37,14 +37,16 @@ pub fn modern_fields(
     let Some(members) = Members::read(params) else {
         return Ok(fields);
     };
-    let Some(name) = members.parse::<Cow<'_, str>>(key) else {
+    // Of members that stand twice the last counts for most parsers: what is checked by the header is what is carried out.
+    let named = members.last(key).map(RawValue::get);
+    let Some(Ok(name)) = named.map(serde_json::from_str::<Cow<'_, str>>) else {
         return Ok(fields);
     };
     fields.push(HeaderField::new("Mcp-Name", &name));
     if method == "tools/call"
         && let Some(mirrored) = tools.get(&*name)
     {
-        let arguments = members.get("arguments").map_or("{}", RawValue::get);
+        let arguments = members.last("arguments").map_or("{}", RawValue::get);
         fields.extend(mirrored.fields(&name, arguments)?);
     }
     Ok(fields)

@@ -6,7 +6,7 @@ use super::agreement::{Agreement, EraPolicy, ProbeOutcome};
 use super::handshake_error::{HandshakeError, HandshakeFailure};
 use crate::code;
 use crate::error::ChannelEnd;
-use crate::http::{HttpFailure, suggests_old_transport};
+use crate::http::{HttpFailure, suggests_old_transport, tells_era};
 use crate::model::lifecycle::{DiscoverResult, InitializeResult, versions_in_error};
 use crate::version::{Era, ProtocolVersion};
 
@@ -282,6 +282,14 @@ fn probing(
                 None,
             );
         }
+        // Not the server's word on its era, though it may be in its form: too many requests, or no entry (section 2.4).
+        Input::Probe(Err(Unanswered::Error(error, Some(status)))) if !tells_era(status) => {
+            let refused = HandshakeFailure::Refused {
+                method: "server/discover",
+                error,
+            };
+            return fail(refusal.unwrap_or(refused), None);
+        }
         Input::Probe(Err(Unanswered::Error(error, _))) => ProbeOutcome::Error(error),
         Input::Probe(Err(Unanswered::Fault(fault))) => ProbeOutcome::Fault(fault),
         Input::Probe(Err(Unanswered::Http(failure))) if failure.is_legacy_evidence() => {
@@ -376,11 +384,28 @@ fn only_legacy_in_common(
     }
 }
 
+impl Initializing {
+    /// A discovery that came too late for the probe and that can be used: it counts once the handshake fails, in whatever way.
+    fn take_held(&mut self, options: &LifecycleOptions) -> Option<DiscoverResult> {
+        // HTTP+SSE carries the legacy era only (SSE24-06).
+        let auto = options.policy == EraPolicy::Auto && !self.old_transport;
+        self.held
+            .take_if(|held| auto && common(Era::Modern, &held.supported_versions, &[]).is_some())
+    }
+}
+
 fn initializing(
-    state: Initializing,
+    mut state: Initializing,
     input: Input,
     options: &LifecycleOptions,
 ) -> (Lifecycle, Action) {
+    if matches!(
+        input,
+        Input::Initialize(Err(_)) | Input::InitializeSilent(_)
+    ) && let Some(held) = state.take_held(options)
+    {
+        return discovered(held, options);
+    }
     let failure = match input {
         Input::Initialize(Ok(result)) => match InitializeResult::read(result.as_str()) {
             Ok(result) => return initialized(result, state.probe, options),
@@ -447,19 +472,14 @@ fn initializing(
 
 /// The server answered `initialize` with an error.
 fn refused(
-    mut state: Initializing,
+    state: Initializing,
     error: ErrorObject,
     status: Option<u16>,
     options: &LifecycleOptions,
 ) -> (Lifecycle, Action) {
-    let auto = options.policy == EraPolicy::Auto;
+    // HTTP+SSE carries the legacy era only (SSE24-06).
+    let auto = options.policy == EraPolicy::Auto && !state.old_transport;
     let theirs = versions_in_error(&error).unwrap_or_default();
-    if let Some(held) = state
-        .held
-        .take_if(|held| auto && common(Era::Modern, &held.supported_versions, &[]).is_some())
-    {
-        return discovered(held, options);
-    }
     // VER-18: once; a second refusal ends it.
     if let (1, Some(version)) = (
         state.tried.len(),
@@ -483,15 +503,17 @@ fn refused(
         method: "initialize",
         error,
     };
+    // An answer to the probe may be under way still: over HTTP a slow start answers both at once, in any order.
+    let unnamed = (modern && theirs.is_empty()).then_some(ProtocolVersion::NEWEST_MODERN);
     if let (true, true, Some(version)) = (
         auto && !state.restoring,
         unanswered,
-        common(Era::Modern, &theirs, &[]),
+        common(Era::Modern, &theirs, &[]).or(unnamed),
     ) {
         return probe(version, Vec::new(), Some(failure));
     }
     let old = !modern && status.is_some_and(suggests_old_transport);
-    go_on_after(state, failure, true, old, options)
+    go_on_after(state, failure, status.is_none_or(tells_era), old, options)
 }
 
 /// `initialize` failed. A hint may have been wrong (VER-55), and there is an older transport (SSE24-02).

@@ -17,15 +17,15 @@
 //! | Initializing | result, a version we know | `notifications/initialized` | Ready, legacy |
 //! | Initializing | result, a version we don't know | – | Failed with both lists (VER-13) |
 //! | Initializing | late answer to the probe | hold it | Initializing |
-//! | Initializing | error, and a discovery is held | Auto: use it | Ready, modern |
-//! | Initializing | error that names a modern version of ours, and none was probed for yet | Auto: probe (VER-58) | Probing |
+//! | Initializing | error, HTTP failure or timer, and a discovery is held | Auto: use it | Ready, modern |
+//! | Initializing | error that names a modern version of ours, or a modern error that names none, and no probe was answered yet | Auto: probe (VER-58) | Probing |
 //! | Initializing | error that names another legacy version of ours | `initialize` at that version, once (VER-18) | Initializing |
 //! | Initializing | channel end, the probe went over the same channel | reopen, once (C048) | Reopening |
 //! | Initializing | any other error or HTTP 4xx, after a hint alone | probe (VER-55) | Probing |
 //! | Initializing | HTTP 400, 404 or 405 without a modern error | open HTTP+SSE in its place, once (SSE24-02) | Reopening |
 //! | Initializing | other error, timer, any other channel end | – | Failed, all causes kept |
 //! | Probing | HTTP 4xx other than 401, 403, 407, 408, 413, 429, 431; an empty answer | as any other error (VER-53) | Initializing, or Failed |
-//! | Probing | any other HTTP failure | – | Failed: it says nothing about the era |
+//! | Probing | any other HTTP failure, or an error that came with one | – | Failed: it says nothing about the era |
 //! | Ready | session lost | `initialize` at the same version (HTTPL-12) | Initializing |
 //! | Ready | channel end | – | Closed |
 //! | any | close | – | Closed |

@@ -162,6 +162,12 @@ impl ServerCapabilities {
             .unwrap_or(false)
     }
 
+    /// Whether a [`CAPABILITY`](crate::method::Method::CAPABILITY) is there: a name, or a name, a dot and a flag.
+    pub(crate) fn offers(&self, capability: &str) -> bool {
+        let flag = capability.split_once('.');
+        self.has(capability) || flag.is_some_and(|(name, flag)| self.flag(name, flag))
+    }
+
     /// The raw value of a capability.
     pub fn value(&self, name: &str) -> Option<&RawValue> {
         self.0.get(name).map(AsRef::as_ref)

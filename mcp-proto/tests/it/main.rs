@@ -8,11 +8,14 @@
 
 mod asked;
 mod calls;
+mod edges;
 mod exchanges;
+mod http_values;
 mod inbound;
 mod lifecycle;
 mod random_exchanges;
 mod random_scripts;
+mod random_sessions;
 mod subscriptions;
 mod transcripts;
 
