@@ -1,5 +1,7 @@
 //! Properties of what `http` computes: values of header fields, arguments that become fields, the form of an answer.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_proto::http::{MirroredParams, ToolHeaders, encode_value, modern_fields, sniff};
@@ -102,7 +104,7 @@ proptest! {
         let tools: ToolHeaders = [(name.clone(), tenant())].into();
         for method in [method.as_str(), "tools/call", "prompts/get", "resources/read", "tasks/get"] {
             let params = json!({"name": name, "uri": name, "taskId": name, "arguments": {"tenant": tenant_value, "in": {"deep": deep}}});
-            let fields = modern_fields(&ProtocolVersion::NEWEST_MODERN, method, &params.to_string(), &tools).unwrap();
+            let fields = modern_fields(&ProtocolVersion::NEWEST_MODERN, method, &params.to_string(), &tools, &BTreeMap::new()).unwrap();
             let value = |wanted: &str| fields.iter().find(|field| field.name == wanted).map(|field| decoded(&field.value));
             for field in &fields {
                 prop_assert!(is_legal(&field.value), "{field:?}");
@@ -213,6 +215,7 @@ fn httpm_03_the_name_in_the_header_is_the_one_that_a_server_reads() {
         "tools/call",
         params,
         &ToolHeaders::default(),
+        &BTreeMap::new(),
     );
     let fields = fields.unwrap();
     let name = fields.iter().find(|field| field.name == "Mcp-Name");
